@@ -117,7 +117,7 @@ def test_the_old_name_of_an_option_is_taken_but_not_shown():
     assert (old.returncode, old.stderr) == (0, "") and old.stdout == new.stdout
     for name in ("plan", "simulate", "compare", "train"):
         shown = command(name, "--help").stdout
-        assert "--simulator" in shown and "--model" not in shown
+        assert "--simulator" in shown and "--model " not in shown
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")

@@ -25,7 +25,8 @@ meeting = runtime.from_environment()
 network = treefold.topology(os.environ["NETWORK"], bandwidth_Bps=1e9)
 algorithm, _, trees = os.environ["ALGORITHM"].partition(" ")
 limits = {"trees": int(trees)} if trees else {}
-joined = runtime.join(meeting, network=network, algorithm=algorithm, adapt=True, **limits)
+timeouts = runtime.Timeouts(silence_s=10.0, dead_after_s=1.0)
+joined = runtime.join(meeting, network=network, algorithm=algorithm, adapt=True, timeouts=timeouts, **limits)
 
 def all_reduce(joined, number):
     array = np.full(200_003, joined.worker + number, np.int64)
@@ -48,6 +49,37 @@ after = joined.plan.algorithm, joined.plan.num_trees
 print(json.dumps({"right": right, "changed": [plan != plans[0] for plan in plans], "after": after}))
 joined.close()
 meeting.close()
+"""
+
+CUT = """
+import ctypes, json, socket, struct, time
+# A socket that drops all that comes (a filter of one instruction: keep 0 bytes), as if its cable were cut.
+nothing = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
+
+def cut(peer):
+    port = int(joined.transport._addresses[peer].rpartition(":")[2])
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        try:
+            line = socket.socket(fileno=os.dup(descriptor))
+            found = line.getpeername()[1] == port
+        except OSError:
+            continue
+        if found:
+            line.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", 1, ctypes.addressof(nothing)))
+        line.close()
+
+told, right, start, cuts, news, done = [], [], time.monotonic(), 0, 0, False
+while not done:
+    if joined.rank == 1 and cuts == news // 2 and cuts < 2 and len(right) > 3:
+        cut(0)
+        cuts += 1
+    right.append(all_reduce(joined, len(right)))
+    told += joined.changes()
+    news = sum(line.endswith("is new") for line in told)
+    flag = np.array([news == 4 or time.monotonic() - start > 50], np.int8)
+    joined.all_reduce(flag, "min")
+    done = bool(flag[0])
+print(json.dumps({"right": all(right), "count": len(right), "told": told}))
 """
 
 DEATH = """
@@ -97,6 +129,14 @@ def test_all_ranks_switch_between_the_same_operations(algorithm):
     assert changed[0][:4] == [False] * 4 and changed[0][-1]
 
 
+def test_a_cut_pair_comes_back_and_may_be_cut_again():
+    reports = run(CUT, "full:4")
+    for report in reports:
+        assert report["right"] and report["count"] == reports[0]["count"]
+        gone, new = ([f"link GPU{one} -> GPU{1 - one} is {state}" for one in (0, 1)] for state in ("gone", "new"))
+        assert report["told"] == [*gone, *new, *gone, *new]
+
+
 @pytest.mark.parametrize(
     ("network", "dead"),
     [("torus:2x2", [2]), ("ring:6", [1, 4]), ("line:3", [1])],
@@ -114,9 +154,9 @@ def test_dead_ranks_are_named_and_the_others_go_on(network, dead):
 def test_a_rank_that_is_behind_when_a_connection_is_cut_keeps_the_operation_that_all_have_ended():
     plan = treefold.plan(treefold.topology("ring:4"), "packing")
     mapping = SimpleNamespace(describe=str)
-    methods = {name: lambda *_, **__: None for name in ("broadcast", "resume", "connect")}
+    methods = {name: lambda *_, **__: None for name in ("broadcast", "skip_to", "use", "connect", "watch")}
     transport = SimpleNamespace(rank=2, mapping=mapping, timeouts=Timeouts(), sequence=7, failure=None, **methods)
-    resume = {"error": "", "cut": [[0, 1]], "sequence": 9, "changes": [], "plan": plan.to_json()}
+    resume = {"error": "", "lives": [[0, 1, None]], "sequence": 9, "changes": [], "plan": plan.to_json()}
     for begun, done in ((4, True), (5, False)):
         control = Controller(transport, GroupPlans(plan, 2, 0.0))
         control.count, control.stage, control.resumed = begun, "commit", resume | {"done": False, "last": 5}

@@ -11,8 +11,8 @@ import pytest
 import reproduction
 import treefold
 from commands import command
-from reproduction import Settings, store
-from reproduction.figures import grouped, series
+from reproduction import Settings, counting, store
+from reproduction.figures import grouped, near, series
 from reproduction.mtree import trials
 from reproduction.mtree.chunks import pipelines
 from reproduction.mtree.trials import Trial
@@ -147,7 +147,7 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
     assert readme.read_text(encoding="utf-8").endswith("\nMine.\n")
     printed = json.loads(result.stdout)
     assert (printed["figure"], result.stderr) == ("mtree/fig9", "")
-    assert set(printed["claims"][0]) == {"claim", "paper", "tolerance", "measured", "reproduced"}
+    assert set(printed["claims"][0]) == {"claim", "paper", "tolerance", "measured", "reproduced", "counts"}
 
 
 @pytest.mark.parametrize(
@@ -271,3 +271,22 @@ def test_a_new_page_is_not_wide(tmp_path):
     done = reproduction.reproduce("mtree/fig9", Settings(networks=("b4",)), tmp_path)
     lines = (done.folder / "README.md").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_the_count_of_claims_is_that_of_the_pages():
+    page = counting.PAGE.read_text(encoding="utf-8")
+    assert counting.with_counts(page) == page, "run python -m reproduction.counting"
+    assert sum(counting.count(paper).figures for paper in reproduction.PAPERS) == len(reproduction.figures())
+
+
+def test_what_the_paper_does_not_say_is_not_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(counting, "RESULTS", tmp_path)
+    done = reproduction.reproduce("mtree/fig9", Settings(networks=("b4",)), tmp_path / "mtree" / "fig9")
+    judged = [claim.reproduced for claim in done.claims if claim.counts]
+    assert len(judged) < len(done.claims)
+    assert counting.count("mtree") == ("mtree", 1, judged.count(True), judged.count(False))
+
+
+@pytest.mark.parametrize(("value", "is_near"), [(1.69, False), (1.71, True), (2.0, True), (2.29, True), (2.31, False)])
+def test_a_tolerance_lies_around_the_papers_number(value, is_near):
+    assert near("x", 2.0, [2.0, value], 0.15).reproduced is is_near

@@ -101,7 +101,7 @@ def test_software_uses_all_planes_whoever_takes_part(ranks):
 
 
 def test_seeds_and_the_rest_can_be_named_on_the_command_line():
-    options = ["seed=7", "home_mapping=shuffled", "deterministic=true", "credit=acknowledgement"]
+    options = ["seed=7", "home_mapping=interleaved", "deterministic=true", "initiation=core"]
     settings = [part for option in options for part in ("--set", option)]
     done = command("simulate", DGX2, "-a", "innet-push", "--size", "4KiB", *settings)
     assert done.returncode == 0, done.stderr
@@ -193,7 +193,15 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
         (["-a", "innet-push", "--set", "reorder=0"], "reorder must be a whole number from 1 on, got '0'"),
         (
             ["-a", "innet-push", "--set", "home_mapping=x"],
-            "home mapping 'x' is unknown; known are interleaved, shuffled",
+            "home mapping 'x' is unknown; known are hashed, interleaved",
+        ),
+        (
+            ["-a", "innet-push", "--set", "barrier=true"],
+            "barrier has no effect: pulls read it, and this plan has pushes",
+        ),
+        (
+            ["-a", "innet-pull", "--set", "table=256B", "--set", "deterministic=true"],
+            "table has no effect: with deterministic=true nothing reads it; leave table out",
         ),
         (["-a", "innet-push", "--collective", "reduce"], "in all-reduces, all-gathers and broadcasts only"),
     ],
@@ -203,3 +211,14 @@ def test_fabrics_refuse_in_one_line(options, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_comparison_gives_each_plan_the_options_that_it_reads():
+    machine = Machine(table=1024, credit="acknowledgement", fence="acknowledged")
+    rows = treefold.compare(DGX2, "ring,innet-push,innet-pull", sizes_bytes=[4096], simulator=machine)
+    assert [row.algorithm for row in rows] == ["ring", "innet-push", "innet-pull"]
+    assert rows[1].packets.fabric.table_bytes == 1024
+    with pytest.warns(UserWarning, match="credit has no effect: none of the plans reads it"):
+        treefold.compare(DGX2, "ring,innet-push", sizes_bytes=[4096], simulator=machine)
+    with pytest.raises(treefold.MisfitError, match="has no effect"):
+        treefold.simulate(treefold.plan(DGX2, "innet-push"), size_bytes=4096, simulator=machine)

@@ -11,7 +11,7 @@ import pytest
 import treefold
 from asking import request
 from commands import output
-from treefold import TreefoldError, records, results, schedule_tables
+from treefold import TreefoldError, job_results, records, results, schedule_tables
 from treefold.plans import explained_plan
 from treefold.regions import Region, switch_tables
 from treefold.training.results import TrainingIteration, TrainingReport
@@ -37,6 +37,7 @@ def values():
     ring = treefold.plan("ring:4", "ring", size_bytes=MIB)
     choice = explained_plan(request("ring:4", size_bytes=MIB)).choice
     packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, simulator="packet")
+    together = treefold.simulate_together([ring, ring], background_load=0.1)
     return [
         treefold.describe("dgx2:planes=6"),
         treefold.check(ring),
@@ -53,11 +54,14 @@ def values():
         treefold.replan(ring, treefold.topology("ring:4").without_links([("GPU0", "GPU1")])),
         treefold.tables(treefold.plan("ring:4", "multitree", size_bytes=MIB)),
         treefold.train("alexnet", "ring:4", "ring")[0],
+        together,
+        together.jobs[0],
+        together.background,
     ]
 
 
 def test_every_kind_of_result_is_tried_here(values):
-    found = [*vars(results).values(), *vars(schedule_tables).values()]
+    found = [*vars(results).values(), *vars(schedule_tables).values(), *vars(job_results).values()]
     kinds = {each for each in found if isinstance(each, type) and issubclass(each, records.Record)}
     assert {type(each) for each in values} == (kinds - {records.Record}) | {TrainingIteration}
 

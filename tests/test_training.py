@@ -74,7 +74,7 @@ def test_software_takes_compute_away_and_switches_do_not():
 
 
 def test_model_parallelism_splits_compute_and_waits_for_every_sum():
-    [row] = train("megatron-345m", "dgx2", "ring", accelerator="volta", parallelism="model", batch=4)
+    [row] = train("megatron-345m", "dgx2", "ring", accelerator="volta", model_parallel=16, batch=4)
     [alone] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4)
     assert row.compute_s < alone.compute_s / 4
     assert row.exposed_communication_s == pytest.approx(row.communication_s)
@@ -83,20 +83,20 @@ def test_model_parallelism_splits_compute_and_waits_for_every_sum():
 @pytest.mark.parametrize("accelerator", ["systolic", "volta"])
 def test_one_rank_trains_alone(accelerator):
     alone = package.topology("torus:4x4", ranks="3")
-    for model, how in (("resnet50", {"overlap": "layer"}), ("megatron-345m", {"parallelism": "model"})):
+    for model, how in (("resnet50", {"overlap": "layer"}), ("megatron-345m", {"model_parallel": 1})):
         [row] = train(model, alone, "ring", accelerator=accelerator, **how)
         assert row.communication_s == row.compute_overhead_s == row.collectives == 0
 
 
 def test_whose_parameters_and_samples_are_told():
     [data] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4)
-    [split] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4, parallelism="model")
+    [split] = train("megatron-345m", "dgx2", "ring", accelerator="volta", batch=4, model_parallel=16)
     assert data.parameters == data.parameters_per_rank == split.parameters == 354_823_168
     assert split.parameters_per_rank == pytest.approx(354_823_168 / 16, rel=0.05)
     assert (data.samples, split.samples) == (64, 4)
     assert split.samples_per_s == pytest.approx(4 / split.iteration_s)
-    result = command("train", "megatron-345m", "dgx2", "-a", "ring", "--accelerator", "volta", "--parallelism", "model")
-    assert "354,823,168 parameters, 16 samples of all ranks together" in result.stdout
+    result = command("train", "megatron-345m", "dgx2", "-a", "ring", "--accelerator", "volta", "--model-parallel", "16")
+    assert "354,823,168 parameters, 16 samples of each group of 16 ranks" in result.stdout
 
 
 def test_auto_names_what_its_messages_took():
@@ -148,7 +148,8 @@ def test_a_picture_and_a_trace_show_the_same_iterations(tmp_path):
 def test_people_see_a_table_with_the_winner():
     result = command("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
     assert result.returncode == 0
-    header, _, ring, multitree, facts, assumed = result.stdout.splitlines()
+    header, _, ring, multitree, facts, memory, assumed = result.stdout.splitlines()
+    assert memory == "# memory of a rank: 0.1 GB (parameters 0.0, gradients 0.0, optimizer 0.0, activations 0.0)"
     assert "--accelerator is systolic by default" in assumed
     assert header.split()[:3] == ["algorithm", "iteration", "compute"]
     assert ring.split()[0] == "ring" and multitree.endswith("*")
@@ -167,17 +168,25 @@ def test_people_see_a_table_with_the_winner():
         (["resnet50", "torus:4x4", "--bucket", "1MB"], "needs the overlap bucket, but it is none"),
         (["resnet50", "torus:4x4", "--optimizer", "sgd"], "optimizer 'sgd': updates take no time on systolic; drop it"),
         (
-            ["bert-base", "ring:4", "--parallelism", "model", "--overlap", "layer"],
+            ["bert-base", "ring:4", "--model-parallel", "4", "--overlap", "layer"],
             "--overlap layer is for gradients of",
         ),
         (["resnet50", "torus:4x4", "--overlap", "bucket", "--bucket", "0"], "bytes of a bucket must be at least 1"),
         (["resnet50", "torus:4x4", "--overlap", "some"], "overlap 'some' is unknown; known are none, layer, bucket"),
         (["resnet50", "torus:4x4", "--accelerator", "abacus"], "accelerator 'abacus' is unknown; known are systolic"),
         (["resnet50", "torus:4x4", "--optimizer", "lion"], "optimizer 'lion' is unknown; known are none, sgd"),
-        (["resnet50", "torus:4x4", "--parallelism", "model"], "model resnet50 has no layers that tensor parallelism"),
-        (["megatron-2.5b", "torus:4x4", "--parallelism", "model"], "16 ranks do not divide 20 heads"),
-        (["bert-base", "ring:4", "--parallelism", "model", "--sharded"], "--sharded is for gradients of data"),
-        (["resnet50", "torus:4x4", "--parallelism", "half"], "parallelism 'half' is unknown"),
+        (["resnet50", "torus:4x4", "--model-parallel", "4"], "model resnet50 has no layers that tensor parallelism"),
+        (["megatron-2.5b", "torus:4x4", "--model-parallel", "16"], "16 ranks do not divide 20 heads"),
+        (["bert-base", "ring:4", "--model-parallel", "4", "--sharding", "fsdp"], "--sharding fsdp is for gradients"),
+        (["bert-base", "ring:4", "--model-parallel", "3"], "4 ranks do not fall into groups of 3; take for example"),
+        (["bert-base", "ring:4", "--model-parallel", "5"], "model_parallel must be at most 4, got 5"),
+        (["bert-base", "ring:4", "--accumulate", "0"], "accumulate must be at least 1, got 0"),
+        (
+            ["bert-base", "ring:4", "--sharding", "zero-9"],
+            "sharding 'zero-9' is unknown; did you mean zero-1 or zero-2?",
+        ),
+        (["bert-base", "ring:4", "--numbers", "fp8"], "numbers fp8: systolic computes with numbers of 32 bits only"),
+        (["bert-base", "ring:4", "--accelerator", "a100", "--numbers", "fp8"], "a100 has no peak for fp8; take"),
         (
             ["resnet50", "torus:4x4", "--compute-overhead", "1"],
             "compute_overhead is 1.0; it must be a part of the compute",
@@ -186,7 +195,7 @@ def test_people_see_a_table_with_the_winner():
         (["resnet50", "torus:4x4", "--input", "x=3"], "--input is for PyTorch modules, and resnet50 is not one"),
         (["resnet50", "torus:4x4", "-a", "ring,magic"], "algorithm 'magic' is unknown"),
         (["resnet50", "dgx2", "-a", "ring2d"], "ring2d needs a 2-D torus or mesh"),
-        (["resnet50", "torus:4x4", "-a", "ring2d", "--sharded"], "ring2d cannot do reduce-scatter"),
+        (["resnet50", "torus:4x4", "-a", "ring2d", "--sharding", "zero-2"], "ring2d cannot do reduce-scatter"),
         (["resnet50", "torus:4x4", "--plot", "x.gif"], "cannot draw the extension '.gif'"),
         (["resnet50", "torus:4x4", "--trace", "/nowhere/x.json"], "/nowhere"),
         (

@@ -177,6 +177,7 @@ def test_treefolds_own_json_is_read(tmp_path):
         ({"version": 2}, "version 2 is unknown"),
         ({"layers": []}, "the file has no layers"),
         ({"extra": 1}, "key 'extra' is unknown"),
+        ({"tokens": -1}, '"tokens" is -1; it must be a whole number'),
         ({"layers": [{"inputs": 1}]}, 'layer 1: the layer has no "name"'),
         ({"layers": [{"name": "a", "stride": 1}]}, "layer 1 (a): key 'stride' is unknown"),
         ({"layers": [{"name": "a", "channels": -1}]}, 'layer 1 (a): "channels" is -1; it must be a whole number'),

@@ -11,24 +11,32 @@ from treefold.training.interpolation import times_of_sizes
 from treefold.training.recipe import recipe_of
 from treefold.training.steps import steps_of
 from treefold.training.tensor_parallel import cut
-from treefold.training.timeline import NETWORK, Compute, Send, Wait, build_timeline
+from treefold.training.timeline import LANES, Compute, Send, Wait, build_timeline
 
 # Timelines
 
 
-def _in_ticks(steps, collective_s, compute_overhead, tick=1e-3):
+def _in_ticks(steps, collective_s, compute_overhead, are_apart, tick=1e-3):
     """Follow the steps in small ticks: an oracle that knows nothing of closed forms."""
-    queue, now, exposed, busy = [], 0.0, 0.0, 0.0
+    queues, now, exposed, busy = {"data": [], "model": []}, 0.0, 0.0, 0.0
+    waiting = set()
 
     def pass_time(compute):
         nonlocal now
         now += tick
-        if queue:
-            queue[0] -= tick
-            if queue[0] <= tick / 2:
-                queue.pop(0)
-            return tick * (1 - compute_overhead) if compute else 0.0
-        return tick
+        is_busy = any(queues.values())
+        for queue in queues.values():
+            if queue:
+                queue[0][1] -= tick
+                if queue[0][1] <= tick / 2:
+                    waiting.discard(queue.pop(0)[0])
+        return tick * (1 - compute_overhead) if compute and is_busy else tick
+
+    def wait_while(condition):
+        nonlocal exposed
+        while condition():
+            pass_time(False)
+            exposed += tick
 
     for step in steps:
         if isinstance(step, Compute):
@@ -37,47 +45,56 @@ def _in_ticks(steps, collective_s, compute_overhead, tick=1e-3):
                 left -= pass_time(True)
             busy += step.seconds
         elif isinstance(step, Send):
-            queue.append(collective_s[step.collective, step.size_bytes])
-        if isinstance(step, Wait) or (isinstance(step, Send) and step.waits):
-            while queue:
-                pass_time(False)
-                exposed += tick
-    while queue:
-        pass_time(False)
-        exposed += tick
+            queues[step.among if are_apart else "data"].append([step, collective_s[step.key]])
+            waiting.add(step)
+            wait_while(lambda sent=step: sent.waits and sent in waiting)
+        else:
+            wait_while(lambda until=step.until: waiting if until is None else until in waiting)
+    wait_while(lambda: waiting)
     return now, exposed
+
+
+def _random_steps(draw):
+    """Yield steps; a wait is for one of the collectives before it, or for all."""
+    sent = []
+    for place in range(12):
+        kind = draw.choice(["compute", "send", "send", "wait"])
+        if kind == "compute":
+            yield Compute("c", "backward", draw.randint(0, 300) / 100)
+        elif kind == "send":
+            among = draw.choice(["data", "model"])
+            sent.append(Send(f"s{place}", "all-reduce", draw.randrange(4), draw.random() < 0.2, among))
+            yield sent[-1]
+        else:
+            yield Wait(draw.choice([None, *sent]))
 
 
 def test_timelines_agree_with_small_ticks():
     draw = random.Random(2)
-    for _ in range(50):
-        collective_s = {("all-reduce", size): draw.randint(1, 300) / 100 for size in range(4)}
-        steps = [
-            draw.choice(
-                [
-                    Compute("c", "backward", draw.randint(0, 300) / 100),
-                    Send("s", "all-reduce", draw.randrange(4), waits=draw.random() < 0.2),
-                    Wait(),
-                ]
-            )
-            for _ in range(12)
-        ]
+    for _ in range(80):
+        collective_s = {
+            (among, "all-reduce", size): draw.randint(1, 300) / 100 for size in range(4) for among in ("data", "model")
+        }
+        steps, are_apart = list(_random_steps(draw)), draw.random() < 0.5
         overhead = draw.choice([0.0, 0.2, 0.5])
-        timeline = build_timeline(steps, collective_s, overhead)
-        whole, exposed = _in_ticks(steps, collective_s, overhead)
+        timeline = build_timeline(steps, collective_s, overhead, are_apart=are_apart)
+        whole, exposed = _in_ticks(steps, collective_s, overhead, are_apart)
         assert timeline.iteration_s == pytest.approx(whole, abs=0.06)
         assert timeline.exposed_s == pytest.approx(exposed, abs=0.06)
         parts = (*timeline.busy_s.values(), timeline.compute_overhead_s, timeline.exposed_s)
         assert timeline.iteration_s == pytest.approx(sum(parts))
-        assert timeline.exposed_s + timeline.overlapped_s == pytest.approx(
-            sum(each.end_s - each.start_s for each in timeline.activities if each.lane == NETWORK)
-        )
+        lanes = {lane: [each for each in timeline.activities if each.lane == lane] for lane in LANES}
+        sent = [sum(each.end_s - each.start_s for each in lanes[lane]) for lane in LANES[1:]]
+        # Both networks together are busy for as long as one of them at least, and as both one after the other at most.
+        assert max(sent) - 1e-9 <= timeline.exposed_s + timeline.overlapped_s <= sum(sent) + 1e-9
+        if not are_apart:
+            assert timeline.exposed_s + timeline.overlapped_s == pytest.approx(sent[0])
 
 
 def test_lanes_do_one_thing_at_a_time():
     steps = [Compute("f", "forward", 1.0), *[Compute("b", "backward", 0.5), Send("b", "all-reduce", 8)] * 4]
     for lane in ("compute", "network"):
-        activities = build_timeline(steps, {("all-reduce", 8): 0.9}, 0.3).activities
+        activities = build_timeline(steps, {("data", "all-reduce", 8): 0.9}, 0.3).activities
         of_lane = [each for each in activities if each.lane == lane]
         assert all(one.end_s <= other.start_s + 1e-12 for one, other in pairwise(of_lane))
 
@@ -115,7 +132,7 @@ def test_every_gradient_is_added_once_in_the_order_of_the_backward_pass(name, ov
 
 def test_sharding_scatters_gradients_and_gathers_parameters():
     model = load("resnet50")
-    steps = steps_of(model, _recipe(overlap="bucket", sharded=True))
+    steps = steps_of(model, _recipe(overlap="bucket", sharding="zero-2"))
     sends = [(step.collective, step.size_bytes) for step in steps if isinstance(step, Send)]
     scattered = sum(size for collective, size in sends if collective == "reduce-scatter")
     assert sends[-1] == ("all-gather", scattered) == ("all-gather", 2 * model.parameters)
@@ -129,7 +146,7 @@ def test_sharding_scatters_gradients_and_gathers_parameters():
 def test_tensor_parallelism_adds_twice_in_each_pass_of_a_block():
     """The smallest Megatron on 16 GPUs adds about 8 MB at a time (in-network paper, VI-E)."""
     part = cut(load("megatron-345m"), 16)
-    sends = [step for step in steps_of(part, _recipe(batch=4, parallelism="model")) if isinstance(step, Send)]
+    sends = [step for step in steps_of(part, _recipe(batch=4, model_parallel=16)) if isinstance(step, Send)]
     assert {send.size_bytes for send in sends} == {4 * 1024 * 1024 * 2}
     assert all(send.waits for send in sends)
     assert len(sends) == 24 * 4 + 2  # and once each for the embedding and the vocabulary

@@ -58,6 +58,7 @@ def test_fused_functions_are_a_kernel():
     assert sum(layer.elements for layer in own) == (4 + 2 * 2) * 64 * 128
     assert sum(layer.macs for layer in own) == 2 * 8 * 64 * 64 * 16
     assert {layer.operand for layer in own if layer.macs} == {"data"}
+    assert all(layer.is_fused for layer in own if layer.macs)
     assert layers["dropout"].kernels == 1
     recurrent = load("my_models:recurrent")
     assert len(recurrent.layers) == 2
@@ -158,6 +159,15 @@ def test_what_cannot_be_traced_says_why(source, inputs, message):
         load(source, inputs)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_module_trains_on_a_gpu_of_today_and_tells_its_tokens():
+    [row] = train("my_models:words", "ring:4", "ring")
+    assert (row.accelerator, row.tokens) == ("h100", 16 * row.samples)
+    [named] = train("my_models:words", "ring:4", "ring", accelerator="a100")
+    assert named.accelerator == "a100"
+    [images] = train("my_models:images", "ring:4", "ring", inputs="x=3x224x224")
+    assert images.tokens is images.tokens_per_s is None
 
 
 def test_the_example_prints_what_stands_beside_it(tmp_path):

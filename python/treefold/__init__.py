@@ -5,8 +5,9 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 - networks: `topology` makes one, `describe` counts its parts, and `bound` says what no all-reduce on it can beat.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
-- times: `simulate` predicts the time of a plan, `trace` also records each transfer, `compare` compares algorithms over
-  sizes, and `train` predicts the time of a training iteration.
+- times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
+  times of several plans at once, `compare` compares algorithms over sizes, and `train` predicts the time of a training
+  iteration.
 - runs: `run` runs a plan on arrays.
 - files: `save` writes a network or a plan; `topology` and `load_plan` read them.
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from treefold.plans import check, plan, replan, summarize
     from treefold.runtime import run
     from treefold.simulation import SIMULATORS, simulate, tables, trace
+    from treefold.together import simulate_together
     from treefold.training import train
 
 _HOMES = {
@@ -54,6 +56,7 @@ _HOMES = {
     "plans": ("check", "plan", "replan", "summarize"),
     "runtime": ("run",),
     "simulation": ("SIMULATORS", "simulate", "tables", "trace"),
+    "together": ("simulate_together",),
     "training": ("train",),
 }
 """The module of each public name."""
@@ -85,6 +88,7 @@ __all__ = [
     "runtime",
     "save",
     "simulate",
+    "simulate_together",
     "sizing",
     "summarize",
     "tables",

@@ -15,7 +15,7 @@ from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
-from treefold.simulation import Simulator, machine_options, simulate, simulator_of, whole_size
+from treefold.simulation import Simulator, fitted, machine_options, simulate, simulator_of, whole_size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,7 +60,8 @@ def compare(
             cannot plan is left out with a warning.
         sizes_bytes: The sizes of the vector, in bytes.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
-            the packet simulator runs the plans.
+            the packet simulator runs the plans. Each plan gets the options that it reads, and a warning names those
+            that none reads.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
@@ -89,8 +90,17 @@ def compare(
     collective = checks.name("collective", collective, COLLECTIVES)
     asked = options_of(compare, names, options)
     common = common_machine(network, names, common)
-    race = _Race(under(network, link_model), common, link_model, collective, root, asked)
-    return Comparison(_predictions(race, names, sizes, is_reported=algorithms is not None))
+    race = _Race(under(network, link_model), common, link_model, collective, root, asked, set())
+    rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
+    for option in sorted(_given(common) - race.read):
+        warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)
+    return Comparison(rows)
+
+
+def _given(simulator: Simulator) -> set[str]:
+    """Return the options of a simulator's machine that are not at their defaults."""
+    default, values = machine_options(Machine()), machine_options(simulator.machine)
+    return {name for name, value in values.items() if value != default[name]}
 
 
 def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, is_reported: bool) -> list[Prediction]:
@@ -122,6 +132,8 @@ class _Race:
     collective: str
     root: int
     options: Mapping[str, PlannerOptions]
+    read: set[str]
+    """The options of the machine that some plan has read."""
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
@@ -135,7 +147,9 @@ class _Race:
             options=self.options[name],
         )
         plan, _, choice = explained_plan(request)
-        row = simulate(plan, size_bytes=size, simulator=self.simulator.named, link_model=self.link_model)
+        used = fitted(plan, self.simulator)
+        self.read.update(_given(used))
+        row = simulate(plan, size_bytes=size, simulator=used.named, link_model=self.link_model)
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 

@@ -44,7 +44,8 @@ def topology(
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
             not a rank does nothing but relay.
         rank_order: The same ranks in another order, by index or by name: rank r is `rank_order[r]`. It lists every rank
-            exactly once. By default the order is that of `ranks`.
+            exactly once, and `ring` visits them in this order. By default the order is that of `ranks`, and `ring`
+            looks for a short one.
 
     Raises:
         TreefoldError: If the source is unknown, is malformed or does not describe a network; if a rank does not exist;
@@ -85,7 +86,7 @@ def _with_ranks(
         raise TreefoldError(
             f"rank order {checks.shown(rank_order)} does not list each of the {len(members)} ranks once{missing}"
         )
-    return network.with_ranks(ordered)
+    return network.with_ranks(ordered, ordered=rank_order is not None)
 
 
 def as_network(network: Topology | str) -> Topology:

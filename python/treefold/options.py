@@ -30,6 +30,9 @@ class Machine:
             (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
             Source: MultiTree, Table III.
+        kept_channels: The number of virtual channels, in each class of a link's, that the messages of plans leave to
+            the short messages of background traffic; by default 1 with flow_control=message, and else 0. From 0 to
+            15. Source: MultiTree, section IV-B.
         buffer_flits: The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as
             keep a link busy during a credit's round trip. Source: MultiTree, Table III.
         flit: The size of a flit; the payload of a packet must be a multiple of it. From 1B to 64KiB. Source:
@@ -58,8 +61,8 @@ class Machine:
             section IV-F.
         waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for
             pushes as many as all reduction tables hold, but at least 16. Source: in-network, section IV-F.
-        speedup: The internal speed-up of a switch: the number of flits that cross it inside while one leaves it.
-            Source: in-network, section IV-E.
+        speedup: The internal speed-up of a switch: the number of flits that an output takes in from inside the switch
+            while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by
             default as many as keep a link busy during a credit's round trip. Source: in-network, section V.
         memory_cycles: The minimum number of cycles of a read from memory. Source: in-network, section V.
@@ -79,9 +82,8 @@ class Machine:
             rank that pulls (result), or all ranks have acknowledged them (acknowledgement). One of `result`,
             `acknowledgement`. Source: in-network, section IV-F.
         home_mapping: The assignment of the lines of a push to their home ports, which are the ports of switches that
-            reduce them: in turn (interleaved), in turn in an order that is drawn anew each round (shuffled), or by a
-            hash of the address (hashed). One of `interleaved`, `shuffled`, `hashed`. Source: in-network, section
-            IV-C.
+            reduce them: by a hash of the address, which gives each port the same number of lines (hashed), or in turn
+            (interleaved). One of `hashed`, `interleaved`. Source: in-network, section IV-C.
         eviction_policy: The destination of the evicted partial sums of a push: a home accelerator, which adds them up
             (home), or all accelerators (multicast). One of `home`, `multicast`. Source: in-network, section IV-C.
         deterministic: Whether switches add operands in a fixed order, with reduction tables as large as that needs.
@@ -109,6 +111,7 @@ class Machine:
     lockstep: bool | None = None
     flow_control: Literal["packet", "message"] = "packet"
     virtual_channels: int = 4
+    kept_channels: int | None = None
     buffer_flits: int | None = None
     flit: int | str = "16B"
     payload: int | str | None = None
@@ -122,7 +125,7 @@ class Machine:
     table: int | str | None = None
     wave: int | str = "8KiB"
     waves: int | None = None
-    speedup: int = 4
+    speedup: int = 2
     queue_flits: int | None = None
     memory_cycles: int = 180
     memory_spread: int = 180
@@ -132,7 +135,7 @@ class Machine:
     reorder: int = 1
     window: int = 1024
     credit: Literal["result", "acknowledgement"] = "result"
-    home_mapping: Literal["interleaved", "shuffled", "hashed"] = "interleaved"
+    home_mapping: Literal["hashed", "interleaved"] = "hashed"
     eviction_policy: Literal["home", "multicast"] = "home"
     deterministic: bool = False
     sync_cost: float | str = "80ns"
@@ -165,13 +168,15 @@ class PlannerOptions:
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
         rho: The fraction of the total rate that must remain when mtree replaces its trees by trees of less height,
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
-        tree_rate: The most that mtree gives a tree each time it grows one: a quarter of the network's widest cable,
-            so that a tree may be grown several times (quarter), or all of the smallest capacity that is left, as
-            published (all). One of `quarter`, `all`. Only mtree accepts it. Source: MTree, Algorithm 1, line 22.
+        tree_rate: The most that mtree gives a tree each time it grows one: a quarter of the largest bandwidth of a
+            cable, so that a tree may be grown several times (quarter), or as much as the cable of the network with
+            the least capacity left still has, as published (all). One of `quarter`, `all`. Only mtree accepts it.
+            Source: MTree, Algorithm 1, line 22.
         seed: The seed of the planner's random choices. The seed of a random network is part of its spec. Only mtree
             and topoadopt accept it.
         pipeline: Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline;
-            if not, each node sends its data in one piece. Source: MTree, section III-C.
+            if not, each node sends its data in one piece. Only packing, mtree, blink, innet, innet-push, innet-pull
+            and dbtree accept it. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
             has farthest to go first (remaining-height). By default multitree tries both on direct networks of at most
             1024 ranks that are no grids, and keeps the faster plan; on all other networks the order is ascending. One

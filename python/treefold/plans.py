@@ -76,7 +76,7 @@ def plan(
         network,
         algorithm,
         size_bytes=size_bytes,
-        collective=collective,
+        collective=checks.name("collective", collective, COLLECTIVES),
         root=root,
         simulator=simulator,
         options=read_options(plan, options),
@@ -110,7 +110,7 @@ def requested(
         network=network,
         algorithm=algorithm,
         size_bytes=whole_size(size_bytes),
-        collective=checks.name("collective", collective, COLLECTIVES),
+        collective=collective,
         root=root,
         # A packet simulation of every candidate would take minutes.
         simulator="flow" if used == "packet" else used,
@@ -167,7 +167,8 @@ def replan(
         options: Fields of `treefold.PlannerOptions` that should differ from those of the old plan.
 
     Returns:
-        A plan for `network`, and a report of what changed. Trees of the old plan that are still good are kept.
+        A plan for `network`, and a report of what changed. An old plan that still runs and has no limits is kept unless
+        the new one is more than 1 % faster; `packing` also keeps single trees where that costs at most 0.1 %.
 
     Raises:
         MisfitError: If the plan is not an all-reduce, or no algorithm that may be used fits the network.

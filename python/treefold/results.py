@@ -2,7 +2,8 @@
 
 `as_dict()` returns a dictionary with the keys that `--json` prints; `treefold plan --json` prints some more.
 `Comparison` and `treefold.training.TrainingReport` are sequences of results: their `rows()` is the list that `--json`
-prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`.
+prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`, and that of
+`treefold.simulate_together` in `treefold.job_results`.
 """
 
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Verdict(Record):
 
 
 class Bound(NamedTuple):
-    """A rate that no all-reduce can beat.
+    """A rate that no all-reduce of one kind can beat; the field of `BoundReport` says which kind.
 
     Attributes:
         rate_Bps: The rate for large vectors, in bytes of the vector per second; None if nothing has to be sent (one
@@ -75,7 +76,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BoundReport(Record):
-    """The bounds that no all-reduce on a network can beat.
+    """Bounds on three kinds of all-reduce on a network, and a latency that none of them can beat.
 
     Attributes:
         reduce_scatter_all_gather: The bound for a reduce-scatter and an all-gather after it; rings and MultiTree work
@@ -118,8 +119,8 @@ class BoundReport(Record):
 class LinkUtilization(Record):
     """How much links are used, from 0 to 1.
 
-    A link's utilization is the time that it would need at its full rate for all that it carries, as a part of the time
-    of the collective.
+    A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included,
+    divided by the time of the collective.
 
     Attributes:
         mean: The mean utilization of all links.
@@ -142,7 +143,8 @@ class FabricReport(Record):
             forwarded unreduced.
         table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
             on a deterministic machine, whose reduction tables are as large as they need to be.
-        timeout_cycles: The number of cycles after which an untouched entry is evicted; None if `table_bytes` is None.
+        timeout_cycles: The number of cycles after which an untouched entry is evicted; None if nothing is pushed, or
+            `table_bytes` is None.
         table_peak_bytes: The most bytes that any reduction table held.
         packet_latency_s: The mean time, in seconds, of a packet between its endpoints.
         waves: How many waves a rank may have outstanding; None if any number may be, and if the plan neither pulls nor

@@ -1,8 +1,8 @@
 """Simulates plans: predicts times, traces transfers, and makes the schedule tables of network interfaces."""
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,6 +68,7 @@ def simulate(
     Raises:
         TreefoldError: If a simulator or a link model is unknown, the size is not a whole number of bytes from 0 to
             1e18, or the parameters of the machine do not fit together.
+        MisfitError: If nothing of the plan reads an option of the machine that is not at its default.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
@@ -137,26 +138,59 @@ def _simulate_events(
 ) -> tuple[Prediction, Trace]:
     """Return a prediction and a trace; the trace lists transfers only if `record` is true."""
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
-    listener = _listener(plan, size, simulator.name)
+    listener = listener_for(f"{simulator.name} simulator, {plan.algorithm}", [(plan, size)])
     start = time.perf_counter()
-    packets = None
+    counts = None
     if simulator.name == "flow":
         trace = _core.simulate_flow(plan, size, record, listener)
     else:
         trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine), listener)
-        packets = _packet_report(counts)
-    wall_s, utilization = time.perf_counter() - start, LinkUtilization(trace.utilization.mean, trace.utilization.max)
-    simulated = _Simulated(trace.time_s, utilization, wall_s, trace.busiest_link, packets)
-    return _prediction(plan, size, simulator.name, link_model, simulated), trace
+    found = (trace, counts, time.perf_counter() - start)
+    return predicted(plan, size, simulator.name, link_model, found), trace
 
 
-def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] | None:
-    """Return what reports how far a simulation is; the analytic simulator estimates how far it has to go."""
+def predicted(
+    plan: Plan, size: int, simulator: str, link_model: str, found: "tuple[Trace, PacketCounts | None, float]"
+) -> Prediction:
+    """Return the prediction of an event simulator, which has found a trace, and counts if it was the packet simulator.
+
+    Args:
+        plan: The plan.
+        size: The size of the vector, in bytes.
+        simulator: The name of the simulator.
+        link_model: The name of the link model.
+        found: The trace, the counts, and the seconds that the simulation took.
+
+    """
+    trace, counts, wall_s = found
+    packets = None if counts is None else _packet_report(counts)
+    used = trace.utilization
+    simulated = _Simulated(trace.time_s, LinkUtilization(used.mean, used.max), wall_s, trace.busiest_link, packets)
+    return _prediction(plan, size, simulator, link_model, simulated)
+
+
+def listener_for(task: str, jobs: Iterable[tuple[Plan, int]]) -> Callable[[float], None] | None:
+    """Return what reports how far a simulation is; the analytic simulator estimates how far it has to go.
+
+    Args:
+        task: What is simulated, in words.
+        jobs: The plans that run, each with the size of its vector in bytes.
+
+    """
     if not progress.is_heard():
         return None
-    [(expected_s, _, _)] = _core.simulate_analytic(plan, [size])
-    task = f"{simulator} simulator, {plan.algorithm}"
+    expected_s = sum(_core.simulate_analytic(plan, [size])[0][0] for plan, size in jobs)
     return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
+
+
+def fitted(plan: Plan, simulator: Simulator) -> Simulator:
+    """Return a simulator for a plan, whose machine has the defaults of all options that nothing of the plan reads."""
+    if simulator.machine is None:
+        return simulator
+    default = Machine()
+    unread = _core.unread_options(plan, machine_options(simulator.machine))
+    left_out: dict[str, Any] = {name: getattr(default, name) for name in unread}
+    return Simulator("packet", replace(simulator.machine, **left_out))
 
 
 def machine_options(machine: Machine | None) -> dict[str, Any]:

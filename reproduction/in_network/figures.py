@@ -22,6 +22,8 @@ LARGER = tuple(16 << 10 << 2 * fourfold for fourfold in range(5))
 TABLES = (256, 512, 1024, 2048, 4096)
 UNORDERED: dict[str, Any] = {"reorder": 1 << 16, "window": 4096}
 """Without waves, requests come in any order, and so many of them are read ahead."""
+IN_FLIGHT = (UNORDERED, {"reorder": 1024, "window": 1024})
+"""The paper does not say how many requests are in flight without waves: all, or as many as 16 waves have."""
 
 _PUSH: dict[str, Any] = {"table_bytes": 256, "waves": 16}
 _PULL: dict[str, Any] = {"table_bytes": 4096, "waves": 4}
@@ -53,8 +55,8 @@ def _fig8(settings: Settings) -> list[Point]:
         for ranks in (64, 128)
         for point in (
             Point(FAT_TREE, ranks, "innet-push", size, **push),
-            Point(FAT_TREE, ranks, "innet-push", size, **push, homes="shuffled"),
-            Point(FAT_TREE, ranks, "innet-push", size, **push, homes="shuffled", trunks="address"),
+            Point(FAT_TREE, ranks, "innet-push", size, **push, homes="interleaved"),
+            Point(FAT_TREE, ranks, "innet-push", size, **push, trunks="address"),
             Point(FAT_TREE, ranks, "innet-pull", size, table_bytes=1024, waves=16),
         )
     ]
@@ -62,16 +64,17 @@ def _fig8(settings: Settings) -> list[Point]:
 
 def _fig9(settings: Settings) -> list[Point]:
     return [
-        Point(DGX2, 16, algorithm, size, table_bytes=table, waves=0, **UNORDERED)
+        Point(DGX2, 16, algorithm, size, table_bytes=table, waves=0, **in_flight)
         for size in settings.sizes or (*LARGER[1:], 16 << 20)
         for algorithm in ("innet-pull", "innet-push")
+        for in_flight in IN_FLIGHT
         for table in TABLES
     ]
 
 
 def _fig10(settings: Settings) -> list[Point]:
     push = [(waves, "innet-push", 256) for waves in (1, 2, 4, 8, 16, 32, 64)]
-    pull = [(waves, "innet-pull", 1024) for waves in (1, 2, 4, 8, 16)]
+    pull = [(waves, "innet-pull", 1024) for waves in (1, 2, 4, 8, 16)] + [(4, "innet-pull", 256)]
     return [
         Point(FAT_TREE, 128, algorithm, size, table_bytes=table, waves=waves)
         for size in settings.sizes or LARGER[2:]
@@ -80,11 +83,12 @@ def _fig10(settings: Settings) -> list[Point]:
 
 
 def _tables(settings: Settings) -> list[Point]:
+    pull = [("innet-pull", waves, table) for waves in (1, 2, 4) for table in (512, 768, 1024, 1408, 2048, 4096)]
+    push = [("innet-push", 16, table) for table in (128, 256, 384, 512, 1024)]
     return [
-        Point(DGX2, 16, "innet-pull", size, table_bytes=table, waves=waves)
+        Point(DGX2, 16, algorithm, size, table_bytes=table, waves=waves)
         for size in settings.sizes or (32 << 20,)
-        for waves in (1, 2, 4)
-        for table in (512, 768, 1024, 1408, 2048, 4096)
+        for algorithm, waves, table in pull + push
     ]
 
 
@@ -133,6 +137,12 @@ def _sped_up(results: Results) -> list[Row]:
     return [row for row in rows if row["algorithm"] != "ring"]
 
 
+def _in_flight(results: Results) -> list[Row]:
+    """Return the rows, whose algorithms say how many requests are in flight."""
+    flights = [f", {point.reorder} in flight" for point, _ in results]
+    return [row | {"algorithm": row["algorithm"] + flight} for row, flight in zip(_rows(results), flights, strict=True)]
+
+
 _BY_SIZE = Axis("size_bytes", float(1 << 20), "size (MiB)")
 _ALGBW = Axis("algbw_Bps", 1e9, "GB/s")
 
@@ -179,6 +189,11 @@ def _table_of(row: Row) -> str:
     return f"{row['table_bytes']} B"
 
 
+def _waves_and_table_of(row: Row) -> str:
+    is_small_pull = row["algorithm"] == "pull" and row["table_bytes"] == 256
+    return f"{_waves_of(row)}, 256 B" if is_small_pull else _waves_of(row)
+
+
 def _waves_of(row: Row) -> str:
     return "1 wave" if row["waves"] == 1 else f"{row['waves']} waves"
 
@@ -190,8 +205,8 @@ def _figure(title: str, paper: str, network: str, trials: Any, claim: Any, draw:
 FIGURES: dict[str, Figure] = {
     "fig7a": _figure(
         "Fig. 7a: all-reduce bandwidth of a DGX-2",
-        "Push (256 B a port, 16 waves) comes to about 120 GB/s for any number of accelerators, pull (4 kB, 4 waves) "
-        "slightly below; its barrier costs small sizes most.",
+        "At most 120 GB/s are possible. Push (256 B a port, 16 waves) is optimal, pull (4 kB, 4 waves) almost, "
+        "for any number of accelerators; pull's barrier costs small sizes most.",
         DGX2,
         _fig7a,
         claims.fig7a,
@@ -217,7 +232,7 @@ FIGURES: dict[str, Figure] = {
     ),
     "fig9": _figure(
         "Fig. 9: tables of several sizes, without waves",
-        "Without waves push is much more sensitive to the size of tables than pull.",
+        "Without waves push is much more sensitive to the size of tables than pull; pull is faster, though still slow.",
         DGX2,
         _fig9,
         claims.fig9,
@@ -227,29 +242,31 @@ FIGURES: dict[str, Figure] = {
             name=_table_of,
             x=_BY_SIZE,
         ),
+        _in_flight,
     ),
     "fig10": _figure(
         "Fig. 10: waves on the fat tree",
-        "Pull (1 kB) is at its peak with 4 waves, push (256 B) needs 64.",
+        "Pull (1 kB a port) is at its peak with just 4 waves, and significantly slower with 256 B a port; push (256 B) "
+        "comes to a high bandwidth with 64 waves.",
         FAT_TREE,
         _fig10,
         claims.fig10,
         partial(
             _draw_by_method,
-            title="Fig. 10: all-reduce bandwidth with 128 accelerators",
-            name=_size_of,
-            x=Axis("waves", 1.0, "waves"),
+            title="Fig. 10: all-reduce bandwidth with 128 accelerators, by outstanding waves",
+            name=_waves_and_table_of,
+            x=_BY_SIZE,
         ),
     ),
     "tables": _figure(
         "Section VI-D: how large tables must be",
-        "By equation (1) pull needs about 1.4 kB a port, which simulations confirm; by equation (2) push needs 270 B.",
+        "Pull needs about 1.4 kB a port to be at its peak, and push about 270 B, as equations (1) and (2) say.",
         DGX2,
         _tables,
         claims.tables,
         partial(
             _draw_by_method,
-            title="Pull on a DGX-2: tables and waves",
+            title="Pull and push on a DGX-2: tables and waves",
             name=_waves_of,
             x=Axis("table_bytes", 1.0, "table (bytes)"),
         ),

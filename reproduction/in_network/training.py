@@ -165,7 +165,9 @@ def _draw_megatron(rows: list[Row], subtitle: str) -> bytes:
     return draw_panels({y.label: panels}, title=title, subtitle=subtitle, x_label=x.label, log_x=True)
 
 
-_GPU = "a roofline for compute, launches of 6 us; software's ring takes 20 % of the compute beside it"
+_GPU = (
+    "a roofline with tiles and waves for compute, launches of 6 us; software's ring takes 20 % of the compute beside it"
+)
 
 
 def _figure(

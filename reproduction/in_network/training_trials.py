@@ -75,7 +75,7 @@ class Megatron(NamedTuple):
             self.algorithm,
             accelerator="volta",
             batch=self.batch,
-            parallelism="model",
+            model_parallel=self.ranks,
             simulator=_FABRIC,
         )
         return training.kept(row.as_dict())

@@ -20,17 +20,17 @@ class Point(NamedTuple):
     waves: int | None = None
     barrier: bool = False
     trunks: Literal["source", "address"] = "source"
-    homes: Literal["interleaved", "shuffled"] = "interleaved"
+    homes: Literal["hashed", "interleaved"] = "hashed"
     reorder: int = 1
     window: int = 1024
-    speedup: int = 4
+    speedup: int = 2
 
     @property
     def name(self) -> str:
         """The algorithm, as figures name it."""
         parts = {
             "with barrier": self.barrier,
-            "homes shuffled": self.homes == "shuffled",
+            "homes in turn": self.homes == "interleaved",
             "ways by address": self.trunks == "address",
         }
         return ", ".join([self.algorithm.removeprefix("innet-"), *(part for part, holds in parts.items() if holds)])

@@ -14,6 +14,7 @@ import numpy as np
 import treefold
 from reproduction.mtree.chunks import Pipeline, pipelines
 from treefold import Plan, Topology, TreefoldError
+from treefold.planning.request import has_option
 
 SIZE_BYTES = 10**9
 LATENCIES_S = (0.05, 0.4)
@@ -73,7 +74,7 @@ def _plan(trial: Trial) -> Plan:
         size_bytes=SIZE_BYTES,
         trees=trial.trees,
         height=trial.height,
-        pipeline=trial.pipeline,
+        pipeline=trial.pipeline or not has_option(trial.algorithm, "pipeline"),
         tree_rate=trial.tree_rate if trial.algorithm == "mtree" else "quarter",
         seed=trial.seed if trial.algorithm in DRAWING else 1,
     )

@@ -3,11 +3,14 @@
 The cycles to compare with come from runs of the simulator that the paper's authors published beside it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import treefold
-from reproduction.figures import Claim, Row, beside, near, networks_of, ours
+from reproduction.figures import Claim, Row, near, networks_of, ours
+from reproduction.multitree.machines import judged
 from reproduction.multitree.trials import FlowControl
+from reproduction.tolerances import ABOUT, ALMOST
 from treefold._core import format_size
 from treefold.schedule_tables import TableEntry
 
@@ -26,12 +29,44 @@ AUTHORS: dict[tuple[str, int, str, FlowControl], int] = {
     ("mesh:4x4", 32, "ring2d", "packet"): 7986,
     ("mesh:4x4", 32, "multitree", "packet"): 5368,
     ("mesh:4x4", 32, "multitree", "message"): 5313,
+    ("torus:4x4", 512, "dbtree", "packet"): 116167,
+    ("torus:8x8", 32, "dbtree", "packet"): 21612,
     ("dgx2", 32, "ring", "packet"): 18347,
     ("dgx2", 32, "dbtree", "packet"): 11679,
     ("dgx2", 32, "multitree", "packet"): 5386,
     ("dgx2", 32, "multitree", "message"): 5095,
+    ("fattree:8,2", 32, "ring", "packet"): 83123,
+    ("fattree:8,2", 32, "dbtree", "packet"): 25725,
+    ("bigraph:4x8", 32, "ring", "packet"): 33539,
+    ("bigraph:4x16", 32, "dbtree", "packet"): 27844,
 }
 """The authors' simulator took so many cycles, by network, KiB, algorithm and flow control."""
+
+
+def _bigraph_ring(per_switch: int, half: int) -> list[int]:
+    """Return the authors' ring on a BiGraph, which takes every link between its switches once in each direction.
+
+    In round r the r-th ranks of all switches are visited: from an upper switch to the lower one r further on, and from
+    there to the upper one r + 1 further on.
+    """
+    order, upper = [], 0
+    for turn in range(per_switch):
+        for _ in range(half):
+            lower = (upper + turn) % half
+            order += [upper * per_switch + turn, (half + lower) * per_switch + turn]
+            upper = (lower + turn + 1) % half
+    return order
+
+
+RING_ORDERS: dict[str, str] = {
+    network: ",".join(map(str, order))
+    for network, order in {
+        "dgx2": [rank for pair in zip(range(8), range(8, 16), strict=True) for rank in pair],
+        "fattree:8,2": [leaf * 8 + rank for rank in range(8) for leaf in range(8)],
+        "bigraph:4x8": _bigraph_ring(4, 4),
+    }.items()
+}
+"""The order in which the authors' ring visits the ranks of networks with switches: it crosses them at every hop."""
 
 _TOLERANCE = {"ring": 0.005, "ring2d": 0.10, "dbtree": 0.05, "multitree": 0.05}
 _RIVALS = ("ring", "dbtree", "ring2d", "hdrm")
@@ -41,10 +76,6 @@ STRONG_BYTES = 96_000 << 10
 """This is Fig. 10's largest size, for strong scaling."""
 SMALL_BYTES, LARGE_BYTES = 256 << 10, 16 << 20
 """The text's small sizes have at most so many bytes, its large ones at least."""
-_CLOSE = 0.15
-"""A value that is "about" another, or "linear", may be off by this part."""
-_ALMOST = 0.10
-"""Values are almost equal if they differ by at most this part."""
 _FACTORS = {"ring": 3.0, "ring2d": 1.4, "multiring (ours)": None}
 """The paper's MultiTree is so many times as fast as its rivals in Fig. 10."""
 
@@ -130,16 +161,7 @@ def fig9(rows: list[Row]) -> list[Claim]:
 def _on_network(rows: list[Row], network: str) -> list[Claim]:
     own = [row for row in rows if row["network"] == network]
     makers = (_ahead, _rivals, _height, _lockstep) if network.startswith(("torus", "mesh")) else (_switched, _height)
-    return [claim for make in (*makers, _strong) for claim in _on_both(own, network, make)]
-
-
-def _on_both(own: list[Row], network: str, make: Callable[[list[Row], str], list[Claim]]) -> list[Claim]:
-    """Judge rows with any free interface, beside those with an interface for each port where there are such rows."""
-    shared, bound = ([row for row in own if row["interfaces"] == interfaces] for interfaces in ("shared", "bound"))
-    claims = make(shared, network)
-    if not bound:
-        return claims
-    return [beside(*pair, "ports bound") for pair in zip(claims, make(bound, network), strict=True)]
+    return [claim for make in (*makers, _strong) for claim in judged(own, partial(make, network=network))]
 
 
 def _ahead(rows: list[Row], network: str) -> list[Claim]:
@@ -222,9 +244,9 @@ def _small_and_large(rows: list[Row], network: str, own: str, rival: str, large_
     claims = [Claim(f"{network}: {own} over {rival}, {sizes}", "above 1", "none", _span(small), min(small) > 1)]
     if large:
         is_equal = large_words == "almost equal"
-        is_right = all(abs(ratio - 1) <= _ALMOST if is_equal else ratio < 1 for ratio in large)
+        is_right = all(abs(ratio - 1) <= ALMOST if is_equal else ratio < 1 for ratio in large)
         text = f"{network}: {own} over {rival}, {format_size(LARGE_BYTES)} and more"
-        claims.append(Claim(text, large_words, f"{_ALMOST:.0%}" if is_equal else "none", _span(large), is_right))
+        claims.append(Claim(text, large_words, f"{ALMOST:.0%}" if is_equal else "none", _span(large), is_right))
     return claims
 
 
@@ -269,10 +291,10 @@ def _strong(rows: list[Row], network: str) -> list[Claim]:
 
 def fig10(rows: list[Row]) -> list[Claim]:
     """Judge weak and strong scaling."""
-    return _on_both(rows, "", lambda own, _: _scaling(own))
+    return judged(rows, _scaling)
 
 
-def _scaling(rows: list[Row]) -> list[Claim]:
+def _scaling(rows: Sequence[Row]) -> list[Claim]:
     weak = _times([row for row in rows if row["size_bytes"] == 375 * row["ranks"] << 10])
     strong = _times([row for row in rows if row["size_bytes"] == STRONG_BYTES])
     claims = [_faster(weak, _MESSAGE, rival, factor) for rival, factor in _FACTORS.items()]
@@ -285,16 +307,16 @@ def _linear(name: str, times: Mapping[int, float]) -> Claim:
     """Judge whether time grows with the number of ranks where each rank brings as much."""
     ranks = sorted(times)
     grown = [times[count] / times[ranks[0]] / (count / ranks[0]) for count in ranks]
-    is_linear = all(abs(factor - 1) <= _CLOSE for factor in grown)
+    is_linear = all(abs(factor - 1) <= ABOUT for factor in grown)
     text = f"{name}: time a rank, over that with {ranks[0]}"
-    return Claim(text, "linear", f"{_CLOSE:.0%}", _span(grown), is_linear)
+    return Claim(text, "linear", f"{ABOUT:.0%}", _span(grown), is_linear)
 
 
 def _steady(name: str, times: Mapping[int, float]) -> Claim:
     """Judge whether time stays the same where all ranks together bring as much."""
     spread = max(times.values()) / min(times.values()) - 1
     text = f"{name}: variation of the time of {format_size(STRONG_BYTES)}"
-    return Claim(text, "small", f"{_CLOSE:.0%}", f"{spread:.1%}", spread <= _CLOSE)
+    return Claim(text, "small", f"{ABOUT:.0%}", f"{spread:.1%}", spread <= ABOUT)
 
 
 def _times(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
@@ -311,7 +333,7 @@ def _faster(times: dict[str, dict[int, float]], own: str, rival: str, factor: fl
     text = f"{own} over {rival}, {min(times[rival])} to {max(times[rival])} ranks"
     if factor is None:
         return ours(Claim(text, "above 1", "none", _span(ratios), min(ratios) > 1))
-    return near(text, factor, ratios, _CLOSE)
+    return near(text, factor, ratios, ABOUT)
 
 
 def theirs(row: Row) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 from reproduction.drawing.panels import Line, Panel, draw_panels
 from reproduction.figures import Axis, Figure, Results, Row, Settings, networks_of, panel_of
 from reproduction.multitree import claims, training
+from reproduction.multitree.machines import MACHINES
 from reproduction.multitree.trials import FlowControl, Interfaces, Point, TableSize
 from treefold._core import format_size
 
@@ -37,7 +38,6 @@ _ORDER = (
 
 _SETTING = "the paper's Table III, an interface for each port"
 _BOTH = "the paper's Table III, with any free interface and with an interface for each port"
-_MACHINES: dict[Interfaces, str] = {"shared": "any free interface", "bound": "an interface for each port"}
 
 
 def _machines(network: str) -> tuple[Interfaces, ...]:
@@ -104,8 +104,11 @@ def _fig2(settings: Settings) -> list[Point]:
 
 
 def _authors(settings: Settings) -> list[Point]:
-    points = [Point(network, name, kib << 10, flow, "shared") for network, kib, name, flow in claims.AUTHORS]
-    return [point for point in points if point.network in settings.networks]
+    def point(network: str, kib: int, name: str, flow: FlowControl) -> Point:
+        order = claims.RING_ORDERS.get(network) if name == "ring" else None
+        return Point(network, name, kib << 10, flow, "shared", rank_order=order)
+
+    return [point(*key) for key in claims.AUTHORS if key[0] in settings.networks]
 
 
 def _tables(settings: Settings) -> list[TableSize]:
@@ -161,7 +164,7 @@ def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
     shown = [row for row in rows if "no lockstep" not in row["algorithm"]]
     x = Axis("size_bytes", 1 << 20, "size (MiB)")
     grid: dict[str, Sequence[Panel]] = {}
-    kinds = [(GRIDS, interfaces, f"{words}: GB/s") for interfaces, words in _MACHINES.items()]
+    kinds = [(GRIDS, interfaces, f"{words}: GB/s") for interfaces, words in MACHINES.items()]
     for networks, interfaces, label in (*kinds, (FABRICS, "shared", "switched networks: GB/s")):
         y = Axis("algbw_Bps", 1e9, label)
         own = [row for row in shown if row["network"] in networks and row["interfaces"] == interfaces]
@@ -176,7 +179,7 @@ def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
 def _draw_fig10(rows: list[Row], subtitle: str) -> bytes:
     weak_title, strong_title = f"weak: {KIB_A_RANK} KiB a rank", f"strong: {format_size(claims.STRONG_BYTES)}"
     grid: dict[str, Sequence[Panel]] = {}
-    for interfaces, words in _MACHINES.items():
+    for interfaces, words in MACHINES.items():
         own = [row for row in rows if row["interfaces"] == interfaces]
         weak = [row for row in own if row["size_bytes"] == KIB_A_RANK * row["ranks"] << 10]
         strong = [row for row in own if row["size_bytes"] == claims.STRONG_BYTES]
@@ -274,7 +277,7 @@ FIGURES: dict[str, Figure] = {
     "authors": _figure(
         "Calibration: the authors' own simulator",
         "Cycles of one all-reduce, from runs of the authors' published code.",
-        ("torus:4x4", "mesh:4x4", "dgx2"),
+        ("torus:4x4", "torus:8x8", "mesh:4x4", "dgx2", "fattree:8,2", "bigraph:4x8", "bigraph:4x16"),
         _authors,
         claims.authors,
         _draw_authors,

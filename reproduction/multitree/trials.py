@@ -23,12 +23,18 @@ class Point(NamedTuple):
     lockstep: bool = True
     """Whether idle steps are waited out, in plans for which that means something."""
     payload_bytes: int = 256
+    rank_order: str | None = None
+    """The order in which a ring visits the ranks, as indices, if it is not to look for a short one."""
 
     @property
     def variant(self) -> str:
         """The algorithm and how it runs, whatever the interfaces are."""
         name = "multiring (ours)" if self.algorithm == "multiring" else self.algorithm
-        parts = {"message-based": self.flow_control == "message", "no lockstep": not self.lockstep}
+        parts = {
+            "message-based": self.flow_control == "message",
+            "no lockstep": not self.lockstep,
+            "order as theirs": self.rank_order is not None,
+        }
         return ", ".join([name, *(part for part, holds in parts.items() if holds)])
 
     @property
@@ -38,7 +44,7 @@ class Point(NamedTuple):
 
     def measure(self) -> dict[str, Any]:
         """Simulate it."""
-        network = treefold.topology(self.network)
+        network = treefold.topology(self.network, rank_order=self.rank_order)
         plan = treefold.plan(network, self.algorithm, size_bytes=self.size_bytes)
         machine = Machine(
             interfaces=self.ni,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
-from tools.wan_box import building, network, processes, routing, shaping, system
+from tools.wan_box import building, delays, network, processes, routing, shaping, system
 from tools.wan_box import state as states
 from tools.wan_box.interrupts import ends_cleanly, held_back
 from tools.wan_box.names import DEVICE, address, device
@@ -146,6 +146,20 @@ class Box:
         for pair in pairs:
             if cable(*pair) not in self.state.cut:
                 shaping.shape(self.state, pair)
+        states.save(self.state)
+
+    def latency(self, source: str, target: str, latency_s: float) -> None:
+        """Change the latency of a cable, both ways and in seconds, while traffic flows; a few packets may be lost.
+
+        Both the old and the new latency must be positive, as a cable without latency has nothing that delays packets.
+        """
+        a, b = self._pair(source, target)
+        pairs, directions = [(a, b), (b, a)], self.network.directions
+        if latency_s <= 0 or any(directions[pair].latency_s <= 0 for pair in pairs) or self.state.delays == "none":
+            raise TreefoldError(f"the latency of the cable {source} - {target} cannot change to or from 0 s")
+        changed = {pair: Direction(directions[pair].bandwidth_Bps, latency_s) for pair in pairs}
+        self.state.network = replace(self.network, directions=directions | changed)
+        delays.change_delays(self.state, pairs)
         states.save(self.state)
 
     def cut(self, source: str, target: str, down: bool = False, reroute: bool = False) -> None:

@@ -14,6 +14,7 @@ from tools.wan_box import state as states
 from tools.wan_box import system
 from tools.wan_box.delay_process import QueueSpec
 from tools.wan_box.names import device
+from tools.wan_box.network import Pair
 from tools.wan_box.shaping import shape
 from tools.wan_box.state import State
 from treefold import TreefoldError
@@ -29,13 +30,29 @@ def set_delays(state: State, means: str) -> None:
             shape(state, pair)
         return
     system.require("iptables-legacy-restore")
+    delayed, queues = _queues(state)
+    state.delay_process = _start(queues)
+    states.save(state)
+    _queue_arrivals(queues, [device(a) for a, _ in delayed])
+
+
+def change_delays(state: State, pairs: list[Pair]) -> None:
+    """Delay what crosses these cables as the network says now, while traffic flows; a few packets may be lost."""
+    if state.delays == "netem":
+        for pair in pairs:
+            shape(state, pair)
+    elif state.delay_process:
+        system.end(state.delay_process)
+        state.delay_process = _start(_queues(state)[1])
+
+
+def _queues(state: State) -> tuple[list[Pair], list[QueueSpec]]:
+    """Return the cables that delay packets, and the queue of each."""
     delayed = {pair: direction.latency_s for pair, direction in state.network.directions.items() if direction.latency_s}
     queues = [
         QueueSpec(state.namespace(b), number, latency_s) for number, ((_, b), latency_s) in enumerate(delayed.items())
     ]
-    state.delay_process = _start(queues)
-    states.save(state)
-    _queue_arrivals(queues, [device(a) for a, _ in delayed])
+    return list(delayed), queues
 
 
 def _start(queues: list[QueueSpec]) -> system.ProcessIdentity:

@@ -7,7 +7,7 @@ use treefold::units::{Bandwidth, Bytes};
 
 use crate::raise;
 
-/// The bounds that no all-reduce on a network can exceed; `treefold.bound` returns them with names.
+/// Bounds on three kinds of all-reduce on a network; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
 pub struct Bounds(pub treefold::bound::Bounds);
 

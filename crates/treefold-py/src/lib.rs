@@ -106,6 +106,8 @@ mod _core {
     #[pymodule_export]
     use super::packet::{check_machine, flit_formats, schedule_tables, simulate_packet};
     #[pymodule_export]
+    use super::packet::{simulate_packet_together, unread_options};
+    #[pymodule_export]
     use super::plan::{Plan, read_plan};
     #[pymodule_export]
     use super::planning::{choose, plan};
@@ -116,7 +118,9 @@ mod _core {
     #[pymodule_export]
     use super::shape::{Pipeline, TreeShape};
     #[pymodule_export]
-    use super::simulation::{LinkUse, Trace, Utilization, simulate_analytic, simulate_flow};
+    use super::simulation::{
+        LinkUse, Trace, Utilization, chrome_of_jobs, simulate_analytic, simulate_flow, simulate_flow_together,
+    };
     #[pymodule_export]
     use super::text::{
         algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,

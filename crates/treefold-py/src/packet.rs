@@ -3,10 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::plan::tables::{self, Entry, Tables};
-use treefold::sim::packet::{self, FabricStats, Options, Outcome, flit, workload};
+use treefold::sim::packet::{self, FabricStats, Options, Outcome, Sending, Together, flit, readers, workload};
 use treefold::units::Bytes;
 
 use super::options::read;
+use super::simulation::{Traffic, background, jobs};
 use super::{Plan, Topology, Trace, raise, with_progress};
 
 /// The counts of a packet simulation, as `treefold.results.PacketReport` explains them.
@@ -87,16 +88,59 @@ pub fn simulate_packet(
 ) -> PyResult<(Trace, PacketCounts)> {
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
+    readers::refuse_unread(sound, &machine).map_err(raise)?;
     let size = Bytes(size_bytes);
     let outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
     let counts = PacketCounts::new(py, &outcome)?;
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, counts))
 }
 
+/// `(messages, mean_latency_s, p99_latency_s)` of background traffic.
+type Figures = (u64, Option<f64>, Option<f64>);
+/// The trace and the counts of a job.
+type OfJob = (Trace, PacketCounts);
+
+/// Simulate plans that begin at once cycle by cycle, or with `only` one of them, on the same machine; return the trace
+/// and the counts of each that sends, and the figures of the background.
+#[pyfunction]
+#[pyo3(signature = (plans, sizes_bytes, traffic, only, record, options, listener=None))]
+#[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
+pub fn simulate_packet_together(
+    py: Python<'_>,
+    plans: Vec<Py<Plan>>,
+    sizes_bytes: Vec<u64>,
+    traffic: Option<Traffic>,
+    only: Option<usize>,
+    record: bool,
+    options: &Bound<'_, PyDict>,
+    listener: Option<Py<PyAny>>,
+) -> PyResult<(Vec<OfJob>, Option<Figures>)> {
+    let machine: Options = read(options)?;
+    let jobs = jobs(&plans, &sizes_bytes)?;
+    jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
+    let together = Together { jobs: &jobs, background: traffic.map(background) };
+    let sending = only.map_or(Sending::All, Sending::Only);
+    let outcomes = with_progress(py, listener, |go_on| together.simulate(&machine, sending, record, go_on))?;
+    let senders = plans.iter().skip(only.unwrap_or(0));
+    let row = |(plan, outcome): (&Py<Plan>, Outcome)| {
+        let counts = PacketCounts::new(py, &outcome)?;
+        Ok((Trace { plan: plan.clone_ref(py), trace: outcome.trace, peaks: outcome.peaks }, counts))
+    };
+    let rows = senders.zip(outcomes.jobs).map(row).collect::<PyResult<_>>()?;
+    Ok((rows, outcomes.background.map(|figures| (figures.messages, figures.mean_latency, figures.p99_latency))))
+}
+
 /// Refuse a machine on which no plan for the network runs.
 #[pyfunction]
 pub fn check_machine(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<()> {
     packet::check(&topology.0, &read(options)?).map_err(raise)
+}
+
+/// Return the names of a machine's options that were given and that the simulation of a plan does not read.
+#[pyfunction]
+pub fn unread_options(plan: &Plan, options: &Bound<'_, PyDict>) -> PyResult<Vec<String>> {
+    let unread = readers::unread(plan.sound()?, &read(options)?).map_err(raise)?;
+    Ok(unread.into_iter().map(|unread| unread.option).collect())
 }
 
 /// The name of each format of a flit, and its fields.

@@ -4,6 +4,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::sim::trace::Transfer;
+use treefold::sim::{Background, Job};
 use treefold::units::Bytes;
 
 use crate::plan::Plan;
@@ -41,8 +42,8 @@ pub struct Trace {
 
 /// The utilization of links, from 0 to 1.
 ///
-/// A link's utilization is the time in which it could carry its whole load at its bandwidth, divided by the time of the
-/// collective.
+/// A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included, divided
+/// by the time of the collective.
 ///
 /// Example:
 ///     >>> used = treefold.trace(treefold.plan("line:2", "ring"), size_bytes=1 << 30).utilization
@@ -198,8 +199,48 @@ impl Trace {
     ///     '{"displayTimeUnit":"ns"'
     fn to_chrome(&self, py: Python<'_>) -> PyResult<String> {
         let plan = self.plan.get().sound()?;
-        Ok(py.detach(|| treefold::sim::chrome::to_chrome(plan, &self.trace)))
+        Ok(py.detach(|| treefold::sim::chrome::to_chrome(&[(plan, &self.trace)])))
     }
+}
+
+/// Return the transfers of jobs that ran together as the text of one Chrome trace, with a process for each.
+#[pyfunction]
+pub fn chrome_of_jobs(traces: Vec<Py<Trace>>) -> PyResult<String> {
+    let jobs = traces.iter().map(|trace| Ok((trace.get().plan.get().sound()?, &trace.get().trace)));
+    Ok(treefold::sim::chrome::to_chrome(&jobs.collect::<PyResult<Vec<_>>>()?))
+}
+
+/// Background traffic as `(load, message_bytes, seed)`.
+pub type Traffic = (f64, u64, u64);
+
+/// Turns background traffic into the core's.
+pub fn background((load, message, seed): Traffic) -> Background {
+    Background { load, message: Bytes(message), seed }
+}
+
+/// Lists the jobs of plans and the sizes of their vectors.
+pub fn jobs<'a>(plans: &'a [Py<Plan>], sizes_bytes: &[u64]) -> PyResult<Vec<Job<'a>>> {
+    let job = |(plan, &size): (&'a Py<Plan>, &u64)| Ok(Job::new(plan.get().sound()?, Bytes(size)));
+    plans.iter().zip(sizes_bytes).map(job).collect()
+}
+
+/// Simulate plans that begin at once by events; return a trace for each.
+#[pyfunction]
+#[pyo3(signature = (plans, sizes_bytes, traffic, record, listener=None))]
+pub fn simulate_flow_together(
+    py: Python<'_>,
+    plans: Vec<Py<Plan>>,
+    sizes_bytes: Vec<u64>,
+    traffic: Option<Traffic>,
+    record: bool,
+    listener: Option<Py<PyAny>>,
+) -> PyResult<Vec<Trace>> {
+    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background));
+    let traces = with_progress(py, listener, |go_on| {
+        treefold::sim::flow::simulate_together(&jobs, traffic.as_ref(), record, go_on)
+    })?;
+    drop(jobs);
+    Ok(plans.into_iter().zip(traces).map(|(plan, trace)| Trace { plan, trace, peaks: Vec::new() }).collect())
 }
 
 /// Simulate a plan by events; the trace lists its transfers if `record` is set.

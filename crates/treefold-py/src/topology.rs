@@ -151,15 +151,18 @@ impl Topology {
     ///
     /// Args:
     ///     ranks: The indices of the accelerators in `accelerator_names`; the first becomes rank 0.
+    ///     ordered: Whether their order is a wish: `ring` then visits them in it, and does not look for a shorter ring.
     ///
     /// Raises:
-    ///     TreefoldError: If there is no such place, one is given twice, or none is given.
+    ///     TreefoldError: If no accelerator has such an index, one is given twice, or none is given.
     ///
     /// Example:
     ///     >>> treefold.topology("ring:4").with_ranks([3, 0]).rank_names
     ///     ['GPU3', 'GPU0']
-    fn with_ranks(&self, ranks: Vec<u32>) -> PyResult<Self> {
-        Ok(Self(Arc::new(self.0.with_ranks(&ranks).map_err(raise)?)))
+    #[pyo3(signature = (ranks, *, ordered=false))]
+    fn with_ranks(&self, ranks: Vec<u32>, ordered: bool) -> PyResult<Self> {
+        let network = self.0.with_ranks(&ranks).map_err(raise)?;
+        Ok(Self(Arc::new(if ordered { network.in_given_order() } else { network })))
     }
 
     /// The name of the network: its spec, or the name in its file.
@@ -251,6 +254,27 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, directions(one_way)).map_err(raise)?)))
     }
 
+    /// Return the network with other latencies between pairs of nodes.
+    ///
+    /// Args:
+    ///     added_s: The seconds that are added to the latency of each link between a pair of names. A latency that
+    ///         would be negative becomes 0.
+    ///     one_way: Whether to change only the links from the first node of a pair to the second; by default, both
+    ///         directions change.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such link, or no link can have the latency.
+    ///
+    /// Example:
+    ///     >>> farther = treefold.topology("line:4", latency_s=1e-6).with_added_latencies({("GPU0", "GPU1"): 1e-6})
+    ///     >>> [link.latency_s for link in farther.links()[:3]]
+    ///     [2e-06, 2e-06, 1e-06]
+    #[pyo3(signature = (added_s, *, one_way=false))]
+    fn with_added_latencies(&self, added_s: HashMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
+        let added: Vec<(Ends, f64)> = added_s.into_iter().map(|(pair, seconds)| (pair.0, seconds)).collect();
+        Ok(Self(Arc::new(self.0.with_added_latencies(&added, directions(one_way)).map_err(raise)?)))
+    }
+
     /// Return the network without the links between pairs of nodes.
     ///
     /// A network of a regular shape, such as a torus, becomes a general one: algorithms for that shape, such as
@@ -303,7 +327,7 @@ impl Topology {
     /// message.
     ///
     /// Args:
-    ///     link_model: One of `treefold.LINK_MODELS`; `hockney` turns the latency of each link into an overhead.
+    ///     link_model: One of `treefold.LINK_MODELS`; `propagation` leaves the network as it is.
     ///
     /// Example:
     ///     >>> link = treefold.topology("ring:4").under("hockney").links()[0]

@@ -65,7 +65,7 @@ pub const PLANNERS: &[Planner] = &[
         summary: "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
         plan: multiring::plan,
     },
-    Planner { name: "ring2d", summary: "rings along rows, then columns, four flows at once", plan: ring2d::plan },
+    Planner { name: "ring2d", summary: "rings along rows and columns, four at once", plan: ring2d::plan },
     Planner { name: "dbtree", summary: "NCCL's double binary tree, streamed", plan: dbtree::plan },
     Planner { name: "halving-doubling", summary: "recursive halving and doubling", plan: halving_doubling::plan },
     Planner { name: "hdrm", summary: "halving-doubling with ranks mapped to a BiGraph", plan: hdrm::plan },

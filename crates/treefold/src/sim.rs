@@ -1,11 +1,16 @@
 //! Simulators: functions from a plan and a size to a time, from fast ones to faithful ones.
 
 pub mod analytic;
+pub mod background;
 pub mod chrome;
 pub mod flow;
+pub mod jobs;
 mod numbers;
 pub mod packet;
 pub mod trace;
+
+pub use background::Background;
+pub use jobs::Job;
 
 use std::str::FromStr;
 

@@ -167,6 +167,8 @@ pub struct Topology {
     nodes: Vec<Node>,
     links: Vec<Link>,
     ranks: u32,
+    /// Whether a caller gave the order of the ranks.
+    ordered: bool,
     shape: Shape,
     /// The place of each node in its file or generator.
     place: Vec<u32>,
@@ -189,6 +191,7 @@ impl PartialEq for Topology {
         let sizes = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
         sizes(self) == sizes(other)
             && (&self.name, &self.shape, &self.place) == (&other.name, &other.shape, &other.place)
+            && self.ordered == other.ordered
             && self.nodes == other.nodes
             && self.links == other.links
     }
@@ -356,40 +359,6 @@ impl Topology {
         self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
     }
 
-    /// Appends the links of the route from `source` to `target` to `route`.
-    ///
-    /// ```
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let line = from_spec("line:4", None, None)?;
-    /// let mut route = Vec::new();
-    /// line.route(NodeId(3), NodeId(1), &mut route);
-    /// let names: Vec<String> = route.iter().map(|&link| line.describe_link(link)).collect();
-    /// assert_eq!(names, ["GPU3 -> GPU2", "GPU2 -> GPU1"]);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn route(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
-        routing::route(self, source, target, route);
-    }
-
-    /// Returns whether there is a route from `source` to `target`. Between ranks there always is one.
-    pub fn reaches(&self, source: NodeId, target: NodeId) -> bool {
-        routing::reaches(self, source, target)
-    }
-
-    /// Returns the number of links of the route from `source` to `target`, which must exist.
-    ///
-    /// ```
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let ring = from_spec("ring:4", None, None)?;
-    /// assert_eq!(ring.hops(NodeId(0), NodeId(2)), 2);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn hops(&self, source: NodeId, target: NodeId) -> u32 {
-        routing::hops(self, source, target)
-    }
-
     /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
     ///
     /// ```
@@ -410,7 +379,13 @@ impl Topology {
         let ranks: Vec<NodeId> = self.rank_ids().collect();
         let turned =
             build::assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
-        Self { place: self.place.clone(), node_of_place: self.node_of_place.clone(), ..turned }
+        let (place, node_of_place) = (self.place.clone(), self.node_of_place.clone());
+        Self { place, node_of_place, ordered: self.ordered, ..turned }
+    }
+
+    /// Returns whether a caller gave the order of the ranks, in which a ring then visits them.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
     }
 
     /// Returns the nodes and links in the order of the file or generator.

@@ -8,6 +8,7 @@ from treefold import bounds, networks
 from treefold.cli.groups import expanded
 from treefold.cli.options import Json, Network, NetworkFile, NetworkOptions
 from treefold.cli.terminal import check_alone, show, working
+from treefold.errors import TreefoldError
 from treefold.importers import EXTENSIONS
 from treefold.report import bound_table, network_table
 
@@ -66,8 +67,8 @@ NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec:
 You choose the numbers. By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and
 no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s, which is the mean if there is a skew,
 and 1ms. --bandwidth and --latency change them, but not those of a cluster, which are set in its spec: nvlink=450GB/s
-and nvlink_latency=150ns are those between a GPU and its server's switch, and nic=50GB/s and nic_latency=1us those
-between a GPU and the switch of its rail; a transfer between GPUs takes two links.
+and nvlink_latency=150ns are those between a GPU and its server's switch, and nic=50GB/s and nic_latency=1us those of a
+network card's link to the switch of its rail. With fewer rails than GPUs, GPUs share a card, which is then a switch.
 
 Examples:
 treefold topology b4
@@ -77,15 +78,18 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 
 @expanded
 def bound(network: Network, as_json: Json = False, *, network_options: NetworkOptions) -> None:
-    """Show a rate and a latency that no all-reduce can beat.
+    """Show rates and a latency that no all-reduce can beat.
 
-    The rate limits large vectors, and the latency small ones.
+    There is a rate for each kind of all-reduce: a reduce-scatter followed by an all-gather, any in which switches only
+    forward, and any in which switches help. Rates limit large vectors, and the latency small ones.
 
     Examples:
     treefold bound torus:8x8
     treefold bound b4 --ranks 0,3,7 --bandwidth 100Gbit/s
 
     """
+    if network_options.rank_order is not None:
+        raise TreefoldError("--rank-order: a bound does not depend on the order of the ranks; drop it")
     loaded = network_options.load(network)
     with working("bounding"):
         report = bounds.bound(loaded)

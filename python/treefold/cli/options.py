@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, make_dataclass
+from math import isclose
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ import typer
 from treefold import _core, auto, checks, declared, networks, planning, simulation
 from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
-from treefold.collectives import COLLECTIVES
+from treefold.collectives import COLLECTIVES, check_has_root
 from treefold.errors import TreefoldError
+from treefold.files.problems import warn
 from treefold.files.reading import read_toml
 from treefold.options import Machine
 from treefold.planning.request import DEFAULT_SIZE_BYTES
@@ -32,8 +34,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithm; by default auto, which takes the plan with the shortest predicted time. 'treefold "
-        "algorithms' lists all.",
+        help="The algorithm; by default auto, the fastest by prediction. 'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),
 ]
@@ -90,15 +91,15 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE|FILE",
-            "Limit the total rate at which each accelerator sends, and that at which it receives, to this rate, or to "
-            "those of a file of accelerators. A limit is modelled as a switch.",
+            "Limit the total rate at which each accelerator sends, and that at which it receives: to one rate, or to "
+            "those in a file of caps by name. A limit is modelled as a switch.",
         ),
     ] = None
     ranks: Annotated[
         str | None,
         _network(
             "LIST",
-            "Use these accelerators as ranks, in this order: names, or indices from 0, for example 0-7,12; all others "
+            "Use these accelerators as ranks, in this order: names, or indices from 0, such as 0-7,12; all others "
             "relay.",
         ),
     ] = None
@@ -106,20 +107,27 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Renumber the ranks: list each of them once, for example 0,2,1,3.",
+            "Reorder the ranks: list each once, as in --ranks; the first is rank 0. ring visits them in this order.",
         ),
     ] = None
 
     def load(self, source: str) -> Topology:
-        """Load a network from a file or a spec, with these options."""
-        return networks.topology(
+        """Load a network from a file or a spec, with these options; warn of a value that no link takes."""
+        bandwidth_Bps = quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth)
+        latency_s = quantity("--latency", _core.parse_time, self.latency)
+        loaded = networks.topology(
             source,
-            bandwidth_Bps=quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth),
-            latency_s=quantity("--latency", _core.parse_time, self.latency),
+            bandwidth_Bps=bandwidth_Bps,
+            latency_s=latency_s,
             node_cap=self.node_cap,
             ranks=self.ranks,
             rank_order=self.rank_order,
         )
+        for name, value in (("bandwidth_Bps", bandwidth_Bps), ("latency_s", latency_s)):
+            if value is not None and not any(isclose(getattr(link, name), value) for link in loaded.links()):
+                what = name.partition("_")[0]
+                warn(source, f"--{what} has no effect: all links have a {what}")
+        return loaded
 
 
 Collective = Annotated[
@@ -144,7 +152,9 @@ class CollectiveOptions:
 
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
-        return {"collective": "all-reduce" if self.collective is None else self.collective, "root": self.root or 0}
+        collective = _core.parse_collective("all-reduce" if self.collective is None else self.collective)
+        check_has_root(collective, self.root or 0)
+        return {"collective": collective, "root": self.root or 0}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,9 @@ from treefold.planning.request import DEFAULT_SIZE_BYTES, read_options
 from treefold.regions import LINE_BYTES, Region, switch_tables
 from treefold.report import plan_table, replan_table, schedule_table, switch_table
 
+_READ_SIMULATOR = ("innet",)
+"""These algorithms also ask whether the packet simulator has to run the plan, in whose fabric no rank can relay."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -24,16 +27,17 @@ class Report:
 
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file, .json.")] = None
     tables: Annotated[
-        bool, typer.Option("--tables", help="Also show each rank's schedule table and its size in bits.")
+        bool, typer.Option("--tables", help="Also show each rank's schedule table and the memory that it takes.")
     ] = False
     region: Annotated[
         list[str] | None,
         typer.Option(
             metavar="START:SIZE[:LIST]",
-            help="Also show the multicast table of each switch for a region, which is a range of addresses that "
-            f"accelerators share: its START (a multiple of {LINE_BYTES}), its SIZE, and a LIST of two or more "
-            "accelerators by name or by index (by default all ranks), for example 0x0:1MiB:0-7. Each region gets a "
-            "plan of its own, by innet, innet-push or innet-pull. May be repeated.",
+            help="Also show the switch tables of a region: where each switch forwards the packets of a range of "
+            f"addresses that accelerators share. It has a START (a multiple of {LINE_BYTES}), a SIZE, and a LIST of "
+            "two or more accelerators by name or by index (by default all ranks), for example 0x0:1MiB:0-7. Each "
+            "region gets a plan of its own by the same algorithm, which must be innet, innet-push or innet-pull: name "
+            "it with -a. May be repeated.",
         ),
     ] = None
     as_json: Json = False
@@ -48,13 +52,13 @@ def plan(
         str, typer.Option(metavar="SIZE", help="Optimize the plan for a vector of this size; it runs at any size.")
     ] = _core.format_size(DEFAULT_SIZE_BYTES),
     simulator: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="The simulator with which auto compares plans: analytic, flow or packet. packet is too slow for that: "
-            "auto then compares with flow, among plans that the packet simulator can run.",
+            help="The simulator with which auto compares plans: analytic (the default), flow or packet. packet is too "
+            "slow for that: auto then compares with flow, among plans that the packet simulator can run.",
             autocompletion=completing(simulation.SIMULATORS),
         ),
-    ] = "analytic",
+    ] = None,
     shown: Report,
     planner: PlannerOptions,
     network_options: NetworkOptions,
@@ -77,7 +81,7 @@ def plan(
         request = plans.requested(
             loaded,
             size_bytes=_core.parse_size(size),
-            simulator=simulator,
+            simulator=_simulator_for(what.algorithm, simulator),
             options=read_options(plans.plan, planner.asked()),
             **what.asked(),
         )
@@ -99,6 +103,13 @@ def plan(
     if shown.output is not None:
         save_plan(planned, shown.output)
     show(values, shown.as_json, lambda: "\n\n".join(parts), written=shown.output)
+
+
+def _simulator_for(algorithm: str | None, simulator: str | None) -> str:
+    """Return the simulator by which to plan; refuse one that a named algorithm does not read."""
+    if simulator is not None and algorithm not in (None, "auto", *_READ_SIMULATOR):
+        raise TreefoldError(f"--simulator {simulator}: only auto compares plans, but {algorithm} is named; drop one")
+    return "analytic" if simulator is None else simulator
 
 
 def parse_region(text: str) -> Region:
@@ -152,7 +163,10 @@ class ReplanOptions:
 
 @expanded
 def replan(
-    plan_file: PlanFile,
+    plan_file: Annotated[
+        Path,
+        typer.Argument(metavar="PLAN.json", help="The plan of an all-reduce: a file that 'treefold plan -o' wrote."),
+    ],
     network: Annotated[str, typer.Argument(metavar="NETWORK", help="The network as it is now: a file, or a spec.")],
     *,
     what: ReplanOptions,
@@ -166,8 +180,8 @@ def replan(
     """Make a new plan after the network of a plan has changed.
 
     The new plan has the algorithm and the options of the old one, unless others are given. If that algorithm does not
-    fit the network any more, the fastest one that fits takes its place. Trees whose links all still exist are kept
-    where that costs nothing.
+    fit the network any more, the fastest one that fits takes its place. An old plan that still runs and has no limits
+    is kept unless the new one is clearly faster; packing also keeps single trees where that costs next to nothing.
 
     Examples:
     treefold plan b4 -a mtree --trees 3 -o plan.json

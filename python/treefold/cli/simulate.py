@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from treefold import _core, comparison, networks, plans, simulation
+from treefold import _core, comparison, networks, plans, simulation, together
 from treefold._core import Plan
-from treefold.cli.groups import expanded, flags_given
+from treefold.cli.groups import expanded, flags_given, quantity
 from treefold.cli.options import (
     Algorithms,
     CollectiveOptions,
@@ -27,63 +27,122 @@ from treefold.cli.terminal import check_alone, show, show_rows, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
-from treefold.report import check_format, compare_table, plot_comparison, plot_format
+from treefold.report import check_format, compare_table, jobs_table, plot_comparison, plot_format
 from treefold.report.comparison import MOST_ROWS
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator
 
 
-@expanded
-def simulate(
-    source: Annotated[str, typer.Argument(metavar="NETWORK|PLAN.json", help="The network, or the file of a plan.")],
-    *,
-    what: PlanOptions,
-    size: MaybeSize = None,
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """The options of `simulate` itself; None if they are not given."""
+
+    size: MaybeSize = None
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, as a Chrome trace for Perfetto. It needs --simulator flow (then "
-            "the default) or packet, which has no trace of plans in which switches reduce."
+            help="Write all transfers to this file, for Perfetto. It needs --simulator flow (then the default), or "
+            "packet if no switch reduces."
         ),
-    ] = None,
-    as_json: Json = False,
+    ] = None
+    background: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LOAD",
+            help="Send short messages between random accelerators, at this fraction of their bandwidth.",
+        ),
+    ] = None
+    background_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The size of such a message; 64B if not given.")
+    ] = None
+    as_json: Json = False
+
+    def size_bytes(self) -> int | None:
+        """Return the size of the vector; None if it is not given."""
+        return None if self.size is None else _core.parse_size(self.size)
+
+    def traffic(self) -> together.Background | None:
+        """Return the background traffic; None if there is none."""
+        size_bytes = quantity("--background-bytes", _core.parse_size, self.background_bytes)
+        size = None if size_bytes is None else int(size_bytes)
+        return together.background_of(self.background or 0.0, size, None)
+
+
+@expanded
+def simulate(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="NETWORK|PLAN.json...", help="A network, or plans, which run at once."),
+    ],
+    *,
+    what: PlanOptions,
+    run: Simulation,
     planner: PlannerOptions,
     simulator_options: SimulatorOptions,
     network_options: NetworkOptions,
 ) -> None:
-    """Predict the time of a collective.
+    """Predict the time of a collective, or of several at once.
 
     Examples:
     treefold simulate torus:8x8 -a multitree --size 1MiB --simulator packet
-    treefold simulate b4 -a packing --trace trace.json
     treefold simulate dgx2:planes=6 -a innet-push --set wave=4KiB
+    treefold simulate a.json b.json --background 0.1 --trace trace.json
 
     """
-    size_bytes = None if size is None else _core.parse_size(size)
-    simulator = simulator_options.asked("analytic" if trace is None else "flow")
+    size_bytes, background = run.size_bytes(), run.traffic()
+    is_one = len(sources) == 1 and background is None
+    simulator = simulator_options.asked("analytic" if is_one and run.trace is None else "flow")
     link_model = networks.link_model_of(simulator_options.link_model)
-    check_alone(trace, as_json)
-    if trace is not None:
-        _check_trace(trace, simulator)
-    if is_plan_file(source):
-        if given := flags_given(what, planner, network_options):
-            raise TreefoldError(f"{source} is already a plan; drop {', '.join(given)}")
-        planned = load_plan(source)
-    else:
-        loaded = network_options.load(source)
-        size_bytes = size_or_default(size_bytes)
-        with working("planning"):
-            planned = plans.plan(
-                networks.under(loaded, link_model),
-                size_bytes=size_bytes,
-                simulator=simulator.name,
-                **what.asked(),
-                **planner.asked(),
-            )
+    check_alone(run.trace, run.as_json)
+    if run.trace is not None:
+        _check_trace(run.trace, simulator)
+    asked = _Asked(what, planner, network_options, simulator, link_model)
+    planned = [_planned(source, size_bytes, asked, is_only=len(sources) == 1) for source in sources]
+    if is_one:
+        with working("simulating"):
+            row = _simulated(planned[0], size_bytes, simulator, link_model, run.trace)
+        note = own_size(planned[0]) if size_bytes is None else ""
+        show(row.as_dict(), run.as_json, lambda: compare_table([row]) + note, written=run.trace)
+        return
     with working("simulating"):
-        row = _simulated(planned, size_bytes, simulator, link_model, trace)
-    note = own_size(planned) if size_bytes is None else ""
-    show(row.as_dict(), as_json, lambda: compare_table([row]) + note, written=trace)
+        jobs = together.jobs_of(planned, size_bytes, simulator, link_model, background)
+        result, traces = together.interference(jobs, alone=True, record=run.trace is not None)
+    if run.trace is not None:
+        write_text_atomically(run.trace, _core.chrome_of_jobs(traces))
+    show(result.as_dict(), run.as_json, lambda: jobs_table(result), written=run.trace)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of a plan that is not in a file, and how it will be simulated."""
+
+    what: PlanOptions
+    planner: PlannerOptions
+    network: NetworkOptions
+    simulator: Simulator
+    link_model: str
+
+
+def _planned(source: str, size_bytes: int | None, asked: _Asked, is_only: bool) -> Plan:
+    """Return the plan of a file, or plan for a network, if that is the only source."""
+    if is_plan_file(source):
+        if given := flags_given(asked.what, asked.planner, asked.network):
+            raise TreefoldError(f"{source} is already a plan; drop {', '.join(given)}")
+        return load_plan(source)
+    if not is_only:
+        raise TreefoldError(
+            f"{source} is not the file of a plan, and only plans run together; write one with "
+            f"'treefold plan {source} -o FILE.json'"
+        )
+    loaded = asked.network.load(source)
+    with working("planning"):
+        return plans.plan(
+            networks.under(loaded, asked.link_model),
+            size_bytes=size_or_default(size_bytes),
+            simulator=asked.simulator.name,
+            **asked.what.asked(),
+            **asked.planner.asked(),
+        )
 
 
 def _simulated(

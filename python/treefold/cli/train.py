@@ -1,5 +1,6 @@
 """The command `train`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +14,13 @@ from treefold.cli.terminal import check_alone, show_rows, working
 from treefold.comparison import Interrupted
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
 from treefold.report import plot_format, plot_timelines, train_table
-from treefold.training.accelerators import ASSUMED
 from treefold.training.chrome import to_chrome
 from treefold.training.iteration import train as predict
 from treefold.training.models import MODELS
 from treefold.training.options import TrainingOptions
-from treefold.training.results import TrainingReport
+from treefold.training.results import TrainingIteration, TrainingReport
 
-_NOTE = f"\n# --accelerator is {ASSUMED} by default; for GPUs write for example --accelerator h100"
+_NOTE = "\n# --accelerator is {} by default; for others write for example --accelerator a100"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,11 @@ def train(
     if shown.trace is not None:
         check_writable(shown.trace)
     loaded = network_options.load(network)
-    note = "" if training.accelerator else _NOTE
+
+    def table(rows: Sequence[TrainingIteration]) -> str:
+        note = "" if training.accelerator else _NOTE.format(rows[0].accelerator)
+        return train_table(rows) + note
+
     try:
         with working("training"):
             report = predict(
@@ -90,13 +94,13 @@ def train(
                 **planner.asked(),
             )
     except Interrupted as stop:
-        show_rows(TrainingReport(stop.rows), shown.as_json, lambda rows: train_table(rows) + note)
+        show_rows(TrainingReport(stop.rows), shown.as_json, table)
         raise
     if shown.plot is not None:
         write_bytes_atomically(shown.plot, plot_timelines(report, format=plot_format(shown.plot)))
     if shown.trace is not None:
         write_text_atomically(shown.trace, to_chrome({each.algorithm: each.timeline for each in report}))
-    show_rows(report, shown.as_json, lambda rows: train_table(rows) + note, shown.trace)
+    show_rows(report, shown.as_json, table, shown.trace)
 
 
 train.__doc__ = f"""Predict the time of a training iteration.
@@ -110,5 +114,6 @@ alexnet:paper, for example, has only the convolutions.
 Examples:
 treefold train resnet50 torus:8x8 -a ring,multitree
 treefold train bert-large dgx2:planes=6 --accelerator volta --overlap bucket --plot bert.svg
-treefold train my_module:build cluster --accelerator h100 --sharded
+treefold train my_module:build cluster --sharding fsdp
+treefold train megatron-8.3b cluster --accelerator h100 --model-parallel 8 --accumulate 4
 """

@@ -22,7 +22,7 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
 
     Args:
         rows: The result of `treefold.compare`, or some of its predictions, size by size.
-        is_whole: Whether to show all rows even if it has more than 24 rows; `*` marks the fastest of each size.
+        is_whole: Whether to show all rows even if there are more than 24; `*` marks the fastest of each size.
 
     Example:
         >>> from treefold import report
@@ -149,8 +149,10 @@ def _details(row: Prediction) -> list[str]:
         lines.append(f"# busiest link: {row.busiest_link}, for {row.link_utilization.max:.1%} of the time")
     fabric = None if row.packets is None else row.packets.fabric
     if fabric is not None and fabric.table_bytes:
-        evicted = f"{fabric.evictions} evictions, {fabric.timeouts} of them by timeout"
-        full = f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"
-        latency = f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us"
-        lines.append(f"# {full}; {evicted} (after {fabric.timeout_cycles} cycles); {latency}")
+        parts = [f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"]
+        if fabric.timeout_cycles is not None:
+            evicted = f"{fabric.evictions} evictions, {fabric.timeouts} of them by timeout"
+            parts.append(f"{evicted} (after {fabric.timeout_cycles} cycles)")
+        parts.append(f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us")
+        lines.append(f"# {'; '.join(parts)}")
     return lines

@@ -237,7 +237,7 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
         >>> from treefold import report
         >>> table = report.train_table(treefold.train("alexnet", "ring:4", "ring,multiring"))
         >>> print(table.splitlines()[3])
-        multiring     32.969   19.602        1.909   11.457    1,941      1.35  *
+        multiring     32.969   19.602        1.909   11.457    1,941      6.1      1.35  *
 
     """
     if not report:
@@ -253,36 +253,64 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
     }
     always = ("iteration", "compute", "exposed")
     shown = {name: key for name, key in parts.items() if name in always or any(getattr(each, key) for each in report)}
-    header = ["algorithm", *shown, "samples", "speed-up", ""]
-    units = ["", *("(ms)" for _ in shown), "(/s)", "(x)", ""]
+    things, key = ("samples", "samples_per_s") if report[0].tokens is None else ("tokens", "tokens_per_s")
+    header = ["algorithm", *shown, things, "of peak", "speed-up", ""]
+    units = ["", *("(ms)" for _ in shown), "(/s)", "(%)", "(x)", ""]
     body = []
     for each in report:
         chosen = "" if each.chosen is None else f" ({each.chosen})"
-        times = (f"{getattr(each, key) * 1e3:.3f}" for key in shown.values())
-        digits = 0 if each.samples_per_s >= _WHOLE else 2
-        ends = (f"{each.samples_per_s:,.{digits}f}", f"{each.speedup:.2f}", "*" if each.winner else "")
+        times = (f"{getattr(each, part) * 1e3:.3f}" for part in shown.values())
+        rate = getattr(each, key)
+        digits = 0 if rate >= _WHOLE else 2
+        ends = (f"{rate:,.{digits}f}", f"{each.mfu:.1%}"[:-1], f"{each.speedup:.2f}", "*" if each.winner else "")
         body.append([each.algorithm + chosen, *times, *ends])
-    return f"{align([header, units, *body], left={0, len(header) - 1})}\n{training_summary(report)}"
+    table = align([header, units, *body], left={0, len(header) - 1})
+    return f"{table}\n{training_summary(report)}\n{_memory_line(report[0])}"
 
 
 def training_summary(report: "Sequence[TrainingIteration]") -> str:
     """Say what is trained and how. The line begins with `#`, as nccl-tests marks lines that are not rows."""
     first = report[0]
-    is_split = first.parallelism == "model"
-    collective = "reduce-scatter" if first.sharded else "all-reduce"
-    how = {
-        "none": f"one {collective} after the backward pass",
-        "layer": f"{collective}s layer by layer",
-        "bucket": f"{collective}s by buckets",
-    }[first.overlap]
-    how = "sums inside both passes (model parallelism)" if is_split else how
-    how += ", then an all-gather" if first.sharded else ""
     error = max((each.interpolation_error or 0.0 for each in report), default=0.0)
     inexact = f"; times of larger sizes are interpolated and may be off by {error:.1%}" if error else ""
     short = short_buffers(min((each.buffer_cover or 1.0 for each in report), default=1.0))
-    samples = f"{first.batch} samples {'of all ranks together' if is_split else 'per rank'}"
-    what = f"{first.model}: {first.parameters:,} parameters, {samples}"
-    return f"# {what}, {first.ranks} x {first.accelerator}; {how}, {first.simulator} simulator{inexact}{short}"
+    whose = "per rank" if first.model_parallel == 1 else f"of each group of {first.model_parallel} ranks"
+    micro = f"{first.accumulate} micro-batches of " if first.accumulate > 1 else ""
+    batch = f"{micro}{first.batch} sample{'s' * (first.batch > 1)}"
+    what = f"{first.model}: {first.parameters:,} parameters, {batch} {whose}"
+    how = f"{_collectives_of(first)}, {first.simulator} simulator{inexact}{short}"
+    return f"# {what}, {first.ranks} x {first.accelerator}; {how}"
+
+
+def _collectives_of(first: "TrainingIteration") -> str:
+    """Say which collectives an iteration has."""
+    sums = "sums inside both passes (model parallelism)"
+    if first.ranks == 1:
+        return "no collectives"
+    if first.model_parallel == first.ranks:
+        return sums
+    collective = "all-reduce" if first.sharding == "none" else "reduce-scatter"
+    units = {"none": "layer by layer", "layer": "layer by layer", "bucket": "by buckets"}[first.overlap]
+    if first.sharding == "fsdp":
+        beside = ", which compute waits for" if first.overlap == "none" else ", the next one beside the compute"
+        how = f"all-gathers before both passes and reduce-scatters, {units}{beside}"
+    elif first.overlap == "none":
+        how = f"one {collective} after the backward pass"
+    else:
+        how = f"{collective}s {units}"
+    how += ", then an all-gather" if first.sharding in ("zero-1", "zero-2") else ""
+    if first.model_parallel == 1:
+        return how
+    return f"{how}; {sums}" + (", each group as if alone" if first.simulator == "analytic" else "")
+
+
+def _memory_line(first: "TrainingIteration") -> str:
+    """Say how much memory a rank needs for what, and how much there is."""
+    parts = ("parameters", "gradients", "optimizer", "activations")
+    listed = ", ".join(f"{part} {getattr(first, f'{part}_bytes') / 1e9:,.1f}" for part in parts)
+    size = first.accelerator_memory_bytes
+    of = "" if size is None else f" of {size / 1e9:,.0f} GB{': does not fit' if first.memory_bytes > size else ''}"
+    return f"# memory of a rank: {first.memory_bytes / 1e9:,.1f} GB{of} ({listed})"
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:

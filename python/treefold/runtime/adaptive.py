@@ -41,6 +41,7 @@ class AdaptiveGroup(Group):
         super().__init__(worker, plan, mapping, transport)
         self.adapt = adapt
         self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None)
+        transport.watch(plan)
         transport.serve(self.controller.poll_between_operations)
 
     def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:

@@ -26,7 +26,8 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
     """Run `plan` on one array for each rank, with a thread for each rank.
 
     Args:
-        plan: Any plan; its collective decides what the arrays mean.
+        plan: The plan, of any collective, which decides what the arrays mean. Plans in which switches reduce or
+            multicast can only be simulated.
         arrays: One array for each rank, in rank order, of one shape and one number type: the rank's vector, or for
             all-gather the rank's block. For broadcast only the root's values matter. The types are float16, float32,
             float64, complex64, complex128, int8 to int64, uint8 to uint64, and bool.
@@ -39,6 +40,7 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
         (all-gather), or every rank's block for this rank (all-to-all). The inputs stay as they are.
 
     Raises:
+        MisfitError: If switches reduce or multicast in the plan.
         TreefoldError: If the number of arrays, a shape, a type or the operator does not fit.
 
     Example:

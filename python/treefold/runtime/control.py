@@ -3,7 +3,9 @@
 Each is a JSON object with a `kind`:
 
 - `rates`: the rates of the sender's links that differ from what the plan assumes.
-- `plan`: rank 0's new plan, and from which operation on it is used.
+- `delays`: the seconds that the sender's links take longer than in the beginning.
+- `returned`: a connection of the sender that was cut has come back.
+- `plan`: rank 0's new plan, from which operation on it is used, and which connections it may use.
 - `state`: how far the sender is when a connection is cut.
 - `resume`: how all ranks go on after a cut, or why they cannot; rank 0 sends it.
 - `lost`: the ranks that the sender misses.
@@ -12,6 +14,7 @@ Each is a JSON object with a `kind`:
 
 import base64
 import binascii
+import math
 from typing import Any, NamedTuple
 
 from treefold._core import Plan
@@ -71,11 +74,23 @@ def _schemas(size: int) -> dict[str, Schema]:
         ranks = [str(rank) for rank in range(size)]
         return isinstance(value, dict) and all(key in ranks and validation.is_amount(value[key]) for key in value)
 
+    def are_delays(value: Any) -> bool:
+        ranks = [str(rank) for rank in range(size)]
+        numbers = (int, float)
+        return isinstance(value, dict) and all(
+            key in ranks and type(value[key]) in numbers and math.isfinite(value[key]) for key in value
+        )
+
+    def is_life(value: Any) -> bool:
+        return value is None or is_sequence(value)
+
     def is_sequence(value: Any) -> bool:
         return validation.is_count(value) and value < _MOST_SEQUENCE
 
     return {
         "rates": {"rates": are_rates},
+        "delays": {"delays": are_delays},
+        "returned": {"peer": is_rank, "life": is_sequence},
         "state": {
             "round": validation.is_count,
             "state": (validation.is_count, STAGES.__contains__, is_sequence),
@@ -84,14 +99,19 @@ def _schemas(size: int) -> dict[str, Schema]:
             "round": validation.is_count,
             "error": str,
             "lost": [is_rank],
-            "cut": [(is_rank, is_rank)],
+            "lives": [(is_rank, is_rank, is_life)],
             "changes": [str],
             "last": validation.is_count,
             "done": bool,
             "sequence": is_sequence,
             "plan": str,
         },
-        "plan": {"from": validation.is_count, "plan": str, "changes": [str]},
+        "plan": {
+            "from": validation.is_count,
+            "plan": str,
+            "changes": [str],
+            "lives": [(is_rank, is_rank, is_life)],
+        },
         "lost": {"lost": [is_rank]},
         "meet": {"round": validation.is_count, "blob": _is_base64},
     }

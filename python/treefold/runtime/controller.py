@@ -1,13 +1,19 @@
 """The controller of an adaptive group: plans follow the network while operations run, and no result is lost.
 
-Every operation yields the rate of each connection that had data waiting. Workers tell rank 0 the rates that differ from
-what the plan assumes. Rank 0 plans anew where that is worth it, and says from which operation on the new plan is used.
-It says so before its next operation begins, on every connection ahead of all later messages. Every rank needs rank 0's
-values to end that operation, and so has got the message by then: all ranks switch between the same two operations.
+Every operation yields the rate of each connection that had data waiting. Links that the plan does not use are probed
+now and then, and round trips are timed while connections carry no data. Workers tell rank 0 what differs from what the
+plan assumes: rates, and latencies against those of the beginning. Rank 0 plans anew where that is worth it, and says
+from which operation on the new plan is used. It says so before its next operation begins, on every connection ahead of
+all later messages. Every rank needs rank 0's values to end that operation, and so has got the message by then: all
+ranks switch between the same two operations.
 
 When the connection between two workers is cut, all stop and say how far they are, and rank 0 plans without that
 connection. An operation counts as done only when a tiny all-reduce after it confirms that all ranks have all their
 data. So either all ranks keep its result, or all run it again from the values that each has kept.
+
+The ends of that connection go on trying to connect. When both have told rank 0 that they have met again, it plans with
+the link where that is worth it. Each connection between two workers has a number, its life; with each plan goes the
+list of the lives that it uses. So the end of an old life, or of one that no plan uses yet, ends no operation.
 """
 
 import logging
@@ -16,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,12 +32,13 @@ from treefold.plans import replan
 from treefold.results import Replanned
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
+from treefold.runtime.delays import DelayMonitor
 from treefold.runtime.faults import Fault, lost_error
-from treefold.runtime.networks import with_rates, without_links
+from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rates import REPORTED, RateMonitor
 from treefold.runtime.recovery import Resumption, State, keeps_result, resumption
-from treefold.runtime.tcp import TcpTransport
+from treefold.runtime.tcp import Life, TcpTransport
 from treefold.runtime.transport import Operation
 
 _WORTH = 0.05
@@ -42,6 +49,15 @@ _MOST_EVENTS = 1000
 _LOG = logging.getLogger("treefold")
 
 
+class _NextPlan(NamedTuple):
+    """A new plan."""
+
+    first: int
+    """The number of the first operation that uses it."""
+    plan: Plan
+    lives: list[Life]
+
+
 class Controller:
     """One worker's knowledge of the operations of its group; each method runs under `lock`."""
 
@@ -50,6 +66,14 @@ class Controller:
         self.transport, self.plans, self._algorithm = transport, plans, algorithm
         self.lock = threading.RLock()
         self.monitor = RateMonitor(plans.all_reduce.topology)
+        self.delays = DelayMonitor()
+        self.returned: dict[Pair, dict[int, int]] = {}
+        """The life of each connection that came back, as each of its ends has told."""
+        self._first_network = plans.all_reduce.topology
+        self._known, self._lives = UNCHANGED, dict[Pair, int | None]()
+        """The changes of the first network that rank 0 assumes, and which lives of connections its plans use."""
+        self._declined: set[tuple[Pair, int]] = set()
+        """The connections that came back and were not worth a new plan."""
         self.count, self.stage = 0, "idle"
         """How many operations have begun, and the stage of the last one."""
         self.events: deque[str] = deque(maxlen=_MOST_EVENTS)
@@ -58,8 +82,7 @@ class Controller:
         """How many cuts have been recovered from."""
         self.states: dict[int, State] = {}
         self.resumed: dict[str, Any] | None = None
-        self._next_plan: tuple[int, Plan] | None = None
-        """A new plan, and the number of the first operation that uses it."""
+        self._next_plan: _NextPlan | None = None
         self._failure: TreefoldError | None = None
         self._unhandled: list[ControlMessage] = []
         self._most_bytes = 0
@@ -76,6 +99,7 @@ class Controller:
             self._kept = self._kept if self._kept.size == vector.size else np.empty_like(vector)
             self._kept[:] = vector
             self.transport.link_usage()  # it is measured from here on
+            self.transport.serve_once()  # no connection carries data yet, so that round trips can be timed
             try:
                 seconds = self._run_to_the_end(plan, operation, element_bytes)
             finally:
@@ -95,8 +119,8 @@ class Controller:
         return time.monotonic() - start
 
     def _attempt(self, plan: Plan, operation: Operation, element_bytes: int) -> Fault | None:
-        if self._next_plan is not None and self.count >= self._next_plan[0]:
-            self._adopt(self._next_plan[1])
+        if self._next_plan is not None and self.count >= self._next_plan.first:
+            self._adopt(self._next_plan.plan, self._next_plan.lives)
         plan = self.plans.current(plan)
         self.stage = "data"
         program = self.plans.program(plan, operation.vector.size // element_bytes, element_bytes)
@@ -107,11 +131,13 @@ class Controller:
             fault = self.transport.attempt(commit, Operation(np.zeros(1, np.uint8), "uint8", "sum"))
         return fault
 
-    def _adopt(self, plan: Plan) -> None:
+    def _adopt(self, plan: Plan, lives: list[Life]) -> None:
         self._next_plan = None
         self.monitor.reset(plan.topology)
         self.plans.adopt(plan)
+        self.transport.use(lives)
         self.transport.connect(plan)
+        self.transport.watch(plan)
 
     # Control messages.
 
@@ -146,6 +172,16 @@ class Controller:
     def _receive(self) -> None:
         for message in self.transport.receive():
             self._handle(message)
+        for peer, life in self.transport.returned:
+            if self._record_return(self.transport.rank, peer, life):
+                self.transport.broadcast("returned", peer=peer, life=life)
+
+    def _record_return(self, rank: int, peer: int, life: int) -> bool:
+        """Record that `rank` has met `peer` again; return whether that is news."""
+        told = self.returned.setdefault(pair_of(rank, peer), {})
+        is_news = told.get(rank) != life
+        told[rank] = life
+        return is_news
 
     def _receive_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -160,13 +196,17 @@ class Controller:
             return  # it is about a cut from which all have recovered
         if kind == "rates":
             self.monitor.rates |= {(sender, int(peer)): rate for peer, rate in fields["rates"].items()}
+        elif kind == "delays":
+            self.delays.added |= {pair_of(sender, int(peer)): by for peer, by in fields["delays"].items()}
+        elif kind == "returned":
+            self._record_return(sender, fields["peer"], fields["life"])
         elif kind == "state":
             self.states[sender] = State(*fields["state"])
         elif kind == "resume":
             self.resumed = fields
         elif kind == "plan":
             plan = control.read_plan(self.transport.mapping.describe(sender), fields["plan"])
-            self._next_plan = (fields["from"], plan)
+            self._next_plan = _NextPlan(fields["from"], plan, fields["lives"])
             self._report(fields["changes"])
         else:
             self._unhandled.append(message)
@@ -184,15 +224,18 @@ class Controller:
         for change in changes:
             _LOG.info("planned anew: %s", change)
 
-    # The network changes its rates.
+    # Links become slower or faster, or come back.
 
     def _learn(self, seconds: float, operation: tuple[str, int]) -> None:
-        """Learn the rates from an operation that took so long; rank 0 plans anew where that is worth it."""
+        """Learn from an operation that took so long, and from the watch; rank 0 plans anew where that is worth it."""
         rank = self.transport.rank
-        new = self.monitor.measure(rank, self.transport.link_usage())
+        rates = self.monitor.measure(rank, self.transport.link_usage() + self.transport.probes())
+        delays = self.delays.measure(rank, self.transport.round_trips)
         if rank:
-            if new:
-                self.transport.broadcast("rates", rates=new)
+            if rates:
+                self.transport.broadcast("rates", rates=rates)
+            if delays:
+                self.transport.broadcast("delays", delays=delays)
             return
         if self.monitor.is_slower(operation, seconds):
             # The rates that the other ranks have measured are on their way.
@@ -202,20 +245,48 @@ class Controller:
 
     def decide(self) -> None:
         """Plan anew as rank 0 if links have changed and a new plan is worth it."""
-        factors = self.monitor.changes()
-        if not factors:
+        links = self._changed_links()
+        back = self._back()
+        if links == self._known and self._declined.issuperset(back.items()):
             return
-        network = with_rates(self.monitor.network, factors)
+        network = changed(self._first_network, links._replace(absent=links.absent - back.keys()))
         replanned = self._replanned(network)
         self.monitor.rates.clear()
         if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
-            self.monitor.assume(network)
+            # What came back stays out of the network until something else changes.
+            self._declined |= set(back.items())
+            self._know(links)
             return
-        changes = _lines(replanned)
+        self._lives |= back
+        self._know(links._replace(absent=links.absent - back.keys()))
+        changes, first, lives = _lines(replanned), self.count + 2, self._all_lives()
         self._report(changes)
-        first = self.count + 2
-        self._next_plan = (first, replanned.plan)
-        self.transport.broadcast("plan", plan=replanned.plan.to_json(), changes=changes, **{"from": first})
+        self._next_plan = _NextPlan(first, replanned.plan, lives)
+        plan = replanned.plan.to_json()
+        self.transport.broadcast("plan", plan=plan, changes=changes, lives=lives, **{"from": first})
+
+    def _changed_links(self) -> Changes:
+        """Return the changes of the first network, with what was measured since a plan was last made."""
+        known = self._known
+        factors = {link: by * known.factors.get(link, 1.0) for link, by in self.monitor.changes().items()}
+        return Changes({**known.factors, **factors}, dict(self.delays.added), known.absent)
+
+    def _back(self) -> dict[Pair, int]:
+        """Return the absent pairs whose ends have met again, and the life of their connection."""
+        last = self.transport.lives
+        lives = {pair: set(self.returned.get(pair, {}).values()) for pair in self._known.absent}
+        return {
+            pair: max(told)
+            for pair, told in lives.items()
+            if len(told) == 1 and len(self.returned[pair]) == 2 and max(told) > last.get(pair, -1)
+        }
+
+    def _know(self, changes: Changes) -> None:
+        self._known = changes
+        self.monitor.assume(changed(self._first_network, changes))
+
+    def _all_lives(self) -> list[Life]:
+        return [(*pair, life) for pair, life in sorted(self._lives.items())]
 
     def _replanned(self, network: Topology) -> Replanned:
         """Plan anew, for the size of the plan, or if that is unknown for the largest vector so far."""
@@ -234,11 +305,11 @@ class Controller:
         if resumed["error"]:
             raise lost_error(resumed["error"], resumed["lost"], self.transport.mapping)
         self._raise_if_failed()
-        self.transport.resume([(one, other) for one, other in resumed["cut"]], resumed["sequence"])
+        self.transport.skip_to(resumed["sequence"])
         self.round += 1
         self.states, self.resumed = {}, None
         self._report(resumed["changes"])
-        self._adopt(control.read_plan(self.transport.mapping.describe(0), resumed["plan"]))
+        self._adopt(control.read_plan(self.transport.mapping.describe(0), resumed["plan"]), resumed["lives"])
         return keeps_result(state, Resumption(resumed["last"], resumed["done"], resumed["sequence"]))
 
     def _raise_if_failed(self) -> None:
@@ -251,7 +322,8 @@ class Controller:
         self._await_states()
         lost = sorted(set(range(self.transport.size)) - set(self.states))
         cut = self.transport.pairs_to_avoid
-        fields: dict[str, Any] = {"round": self.round, "lost": lost, "cut": cut}
+        self._lives |= dict.fromkeys(cut)
+        fields: dict[str, Any] = {"round": self.round, "lost": lost, "lives": self._all_lives()}
         try:
             if lost:
                 who, silence_s = (
@@ -259,8 +331,12 @@ class Controller:
                     self.transport.timeouts.silence_s,
                 )
                 raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
-            network = without_links(self.plans.all_reduce.topology, cut)
-            replanned = self._replanned(network)
+            absent = self._known.absent | set(cut)
+            # A cable that was repaired need not have the rate that it had before.
+            factors = {link: by for link, by in self._known.factors.items() if pair_of(*link) not in absent}
+            known = self._known._replace(factors=factors, absent=absent)
+            replanned = self._replanned(changed(self._first_network, known))
+            self._know(known)
             fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": _lines(replanned)}
         except TreefoldError as error:
             fields |= {"error": str(error), "plan": "", "changes": []}

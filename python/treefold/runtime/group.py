@@ -77,7 +77,7 @@ class Group:
             array: This worker's array.
             op: One of `treefold.runtime.OPERATORS`: `sum`, `prod`, `min`, `max`, `band`, `bor` or `bxor`.
             number: The number type of the values if NumPy lacks it: `bfloat16`, for an array of two-byte integers.
-                Other arrays are refused with it. By default the array's type.
+                It is refused with any other array. By default it is the array's own type.
 
         Example:
             >>> import numpy as np
@@ -272,14 +272,15 @@ class Group:
         return []
 
     def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
-        """Return the control messages that are for other parts of treefold."""
+        """Return those of the control messages received that this group does not handle; for treefold itself."""
         return list(received)
 
     def close(self) -> None:
         """Leave the group, which ends an operation that runs in another thread; it may be called again.
 
-        Close the group after a collective in which all workers wait for each other, such as an all-reduce: a worker
-        that begins an operation after the root has left gets a `RankLostError`.
+        Close the group after a collective in which all workers wait for each other, such as an all-reduce. The root of
+        a broadcast, for example, may be done before the others; if it then closes the group, they get a
+        `RankLostError`.
         """
         self._is_closed = True
         self.transport.close()

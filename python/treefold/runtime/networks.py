@@ -1,6 +1,7 @@
 """Networks of workers: the one without a file, and networks whose ranks, rates or links have changed."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from treefold._core import Topology
 from treefold.errors import TreefoldError
@@ -8,6 +9,25 @@ from treefold.networks import topology
 
 Pair = tuple[int, int]
 """The ranks at the two ends of a link."""
+
+
+def pair_of(one: int, other: int) -> Pair:
+    """Return two ranks as a pair, the lower one first."""
+    return (one, other) if one < other else (other, one)
+
+
+class Changes(NamedTuple):
+    """How a network differs from what it was when a group began."""
+
+    factors: Mapping[Pair, float]
+    """The factors by which the bandwidths from one rank to another are multiplied."""
+    added_s: Mapping[Pair, float]
+    """The seconds that are added to the latencies between two ranks, both ways."""
+    absent: frozenset[Pair]
+    """The pairs that no link joins any more, the lower rank first."""
+
+
+UNCHANGED = Changes({}, {}, frozenset())
 
 
 def bandwidths(network: Topology) -> dict[Pair, float]:
@@ -47,6 +67,21 @@ def with_rates(network: Topology, factors: Mapping[Pair, float]) -> Topology:
     names = network.rank_names
     named = {(names[one], names[other]): by for (one, other), by in factors.items()}
     return network.with_scaled_bandwidths(named, one_way=True)
+
+
+def changed(network: Topology, changes: Changes) -> Topology:
+    """Return the network with these changes; what they say of links that are absent does not count.
+
+    Raises:
+        TreefoldError: If the network falls into parts.
+
+    """
+    if changes.absent:
+        network = without_links(network, sorted(changes.absent))
+    names, joined = network.rank_names, bandwidths(network)
+    network = with_rates(network, {pair: by for pair, by in changes.factors.items() if pair in joined})
+    added_s = {pair: seconds for pair, seconds in changes.added_s.items() if {pair, pair[::-1]} & joined.keys()}
+    return network.with_added_latencies({(names[one], names[other]): by for (one, other), by in added_s.items()})
 
 
 def without_links(network: Topology, pairs: Sequence[Pair]) -> Topology:

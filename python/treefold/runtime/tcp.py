@@ -7,7 +7,7 @@ notices which ranks are gone.
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from treefold._core import Mesh, Plan, Program
@@ -15,6 +15,7 @@ from treefold.errors import TreefoldError
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import Fault, error_of
+from treefold.runtime.networks import Pair, pair_of
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.timeouts import Timeouts
 from treefold.runtime.transport import Operation
@@ -22,7 +23,8 @@ from treefold.runtime.transport import Operation
 CONNECT_S = 30.0
 """How long ranks wait for each other when they connect."""
 
-Pair = tuple[int, int]
+Life = tuple[int, int, int | None]
+"""Two ranks, and the life of their connection from which on plans use it: how often it was cut before, or None."""
 
 
 class TcpTransport:
@@ -136,6 +138,10 @@ class TcpTransport:
         """Serve the connections until something has come, or for `most_s` seconds."""
         self._mesh.idle(most_s)
 
+    def serve_once(self) -> None:
+        """Serve each connection once, so that those that carry no data time a round trip if it is due."""
+        self._mesh.serve_once()
+
     def link_usage(self) -> list[tuple[int, int, float]]:
         """Return for each peer the bytes sent to it and how many seconds that took, since the last call."""
         return self._mesh.link_usage()
@@ -161,10 +167,38 @@ class TcpTransport:
         """The number of the last run."""
         return self._mesh.sequence
 
-    def resume(self, avoided: Sequence[Pair], sequence: int) -> None:
-        """Go on after a cut: plans no longer use these pairs, and the last run has this number."""
-        self._mesh.avoid(list(avoided))
+    @property
+    def lives(self) -> dict[Pair, int]:
+        """The life of each pair's last connection that was cut, as far as this rank knows; the first has life 0."""
+        return dict(self._mesh.lives)
+
+    @property
+    def returned(self) -> list[tuple[int, int]]:
+        """The peers whose connection was cut, came back and is not used yet, and the life of that connection."""
+        return self._mesh.returned
+
+    def use(self, lives: Iterable[Life]) -> None:
+        """Use these pairs' connections from these lives on, and all other connections."""
+        self._mesh.use_from([((one, other), life) for one, other, life in lives])
+
+    def skip_to(self, sequence: int) -> None:
+        """Go on after a cut, as if the last run had this number."""
         self._mesh.skip_to(sequence)
+
+    def watch(self, plan: Plan) -> None:
+        """Watch all links, and probe those that the plan does not use."""
+        used = set(plan.pairs)
+        idle = {end for pair in _pairs(plan) - used if self.rank in pair for end in pair} - {self.rank}
+        self._mesh.watch(sorted(idle))
+
+    def probes(self) -> list[tuple[int, int, float]]:
+        """Return what probes of idle links have measured since the last call, as `link_usage` does."""
+        return self._mesh.probes()
+
+    @property
+    def round_trips(self) -> list[tuple[int, float]]:
+        """The peers of which enough round trips are known, and the seconds of the least of the last few."""
+        return self._mesh.round_trips
 
     def rest(self) -> None:
         """End the thread that serves the connections, which stay open."""
@@ -189,7 +223,7 @@ def _pairs(plan: Plan) -> set[Pair]:
     sources, targets, _ = plan.topology.link_columns()
     ranks = plan.topology.ranks
     direct = {
-        (min(ends), max(ends))
+        pair_of(*ends)
         for ends in zip(sources.tolist(), targets.tolist(), strict=True)
         if max(ends) < ranks and ends[0] != ends[1]
     }

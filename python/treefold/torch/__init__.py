@@ -11,8 +11,9 @@ the all-reduces are planned calls.
 
 The options of a group are those of `pg_options=Options(...)`, else those of `configure`, else those of the environment
 (TREEFOLD_PLAN, TREEFOLD_TOPOLOGY and others). Only one of the three counts: if it is not the environment, no variable
-is read. Without a plan and a topology everything is passed on. The logger `treefold.torch` says which plan is used, or
-why none is, and so does `status`.
+of an option is read. TREEFOLD_NAME and TREEFOLD_INTERFACE are no options, and are always read. Without a plan and a
+topology everything is passed on. The logger `treefold.torch` says which plan is used, or why none is, and so does
+`status`.
 
 A rank here is torch's: the number of a process. The rest of treefold calls it a worker, and so do errors about lost
 processes.

@@ -7,13 +7,14 @@ Example:
 
 """
 
-from treefold.training.accelerators import ACCELERATORS, Accelerator
-from treefold.training.gpu import GPUS, OPTIMIZERS, Gpu
+from treefold.training.accelerators import ACCELERATORS, OPTIMIZERS, Accelerator
+from treefold.training.data_sheets import GPUS
+from treefold.training.gpu import NUMBERS, Gpu
 from treefold.training.iteration import train
 from treefold.training.layers import Elementwise, Layer, Model, Window, convolution, linear
 from treefold.training.models import MODELS
 from treefold.training.modules import from_torch
-from treefold.training.options import OVERLAPS, PARALLELISMS, TrainingOptions
+from treefold.training.options import OVERLAPS, SHARDINGS, TrainingOptions
 from treefold.training.results import TrainingIteration, TrainingReport, TrainingSetup
 from treefold.training.sources import load
 from treefold.training.systolic import Systolic
@@ -23,9 +24,10 @@ __all__ = [
     "ACCELERATORS",
     "GPUS",
     "MODELS",
+    "NUMBERS",
     "OPTIMIZERS",
     "OVERLAPS",
-    "PARALLELISMS",
+    "SHARDINGS",
     "Accelerator",
     "Activity",
     "Elementwise",

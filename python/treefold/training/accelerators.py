@@ -1,8 +1,8 @@
 """The accelerators that train: their table, and what an iteration asks of an accelerator of either kind.
 
-An accelerator is a `Systolic` or a `Gpu`. Both have a name, the sizes of their numbers and gradients, the time of a
-launch, and the part of the compute that a software all-reduce takes. Where only one kind needs time for something, or
-has a limit, the functions below say what the other kind does.
+An accelerator is a `Systolic` or a `Gpu`, which may be a TPU, too. Both have a name, a peak, the sizes of their numbers
+and gradients, the time of a launch, and the part of the compute that a software all-reduce takes. Where only one kind
+needs time for something, or has a limit, the functions below say what the other kind does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,31 +10,48 @@ from typing import Any
 
 from treefold import checks
 from treefold.errors import TreefoldError
-from treefold.training.gpu import GPUS, OPTIMIZERS, Gpu
+from treefold.training.data_sheets import GPUS
+from treefold.training.gpu import NUMBERS, Gpu
 from treefold.training.layers import Layer, LayerTime
 from treefold.training.systolic import Systolic
 
 Accelerator = Systolic | Gpu
 
-ASSUMED = "systolic"
-"""The MultiTree paper's accelerator trains where none is named."""
-
-ACCELERATORS: Mapping[str, Accelerator] = {ASSUMED: Systolic(), **GPUS}
+ACCELERATORS: Mapping[str, Accelerator] = {"systolic": Systolic(), **GPUS}
 """The accelerators that treefold knows, by name."""
+
+OPTIMIZERS: Mapping[str, int | None] = {"none": None, "sgd": 0, "momentum": 1, "adam": 2}
+"""The numbers of 32 bits that an optimizer keeps for each parameter; None if nothing is updated."""
 
 _MOST_SAMPLES = 10**9
 
 
-def accelerator_of(given: Any) -> Accelerator:
+def accelerator_of(given: Any, assumed: str, numbers: str | None) -> Accelerator:
     """Return the accelerator that a name stands for, or the given accelerator.
 
+    Args:
+        given: A name, an accelerator, or None for the `assumed` one.
+        assumed: The name of the accelerator that trains where none is given.
+        numbers: The type of numbers in products, one of `NUMBERS`; None for those that the accelerator has anyway.
+
     Raises:
-        TreefoldError: If the name is unknown; the message says which name was meant.
+        TreefoldError: If a name is unknown, and the message says which one was meant; or if the accelerator cannot
+            compute with such numbers.
 
     """
     if isinstance(given, Systolic | Gpu):
-        return given
-    return ACCELERATORS[checks.name("accelerator", ASSUMED if given is None else given, ACCELERATORS)]
+        accelerator = given
+    else:
+        accelerator = ACCELERATORS[checks.name("accelerator", assumed if given is None else given, ACCELERATORS)]
+    if numbers is None:
+        return accelerator
+    name = checks.name("type of numbers", numbers, NUMBERS)
+    if isinstance(accelerator, Systolic):
+        raise TreefoldError(
+            f"numbers {name}: {accelerator.name} computes with numbers of {8 * accelerator.number_bytes} bits only; "
+            "drop --numbers, or take --accelerator h100"
+        )
+    return accelerator.computing_with(name)
 
 
 def check_batch(accelerator: Accelerator, batch: int) -> None:
@@ -61,8 +78,13 @@ def aggregation_s(accelerator: Accelerator, parameters: int) -> float:
     return accelerator.aggregation_s(parameters) if isinstance(accelerator, Systolic) else 0.0
 
 
-def optimizer_bytes(accelerator: Accelerator, optimizer: str | None) -> int:
-    """Return the bytes that an update moves for each parameter: 0 for a `Systolic`, whose updates take no time.
+def accumulation_s(accelerator: Accelerator, gradient_bytes: int) -> float:
+    """Return how long it takes to add gradients to those of earlier micro-batches; a `Systolic` takes no time."""
+    return accelerator.accumulation_s(gradient_bytes) if isinstance(accelerator, Gpu) else 0.0
+
+
+def optimizer_of(accelerator: Accelerator, optimizer: str | None) -> str:
+    """Return the optimizer: adam if none is named, or none for a `Systolic`, whose updates take no time.
 
     Raises:
         TreefoldError: If the optimizer is unknown, or is named although updates take no time.
@@ -70,12 +92,30 @@ def optimizer_bytes(accelerator: Accelerator, optimizer: str | None) -> int:
     """
     name = "adam" if optimizer is None else checks.name("optimizer", optimizer, OPTIMIZERS)
     if not isinstance(accelerator, Systolic):
-        return OPTIMIZERS[name]
+        return name
     if optimizer is not None and name != "none":
         raise TreefoldError(f"optimizer '{optimizer}': updates take no time on {accelerator.name}; drop it")
-    return 0
+    return "none"
 
 
-def optimizer_s(accelerator: Accelerator, parameters: int, update_bytes: int) -> float:
-    """Return how long an update takes that moves `update_bytes` for each parameter; a `Systolic` takes no time."""
-    return accelerator.optimizer_s(parameters, update_bytes) if isinstance(accelerator, Gpu) else 0.0
+def state_bytes(accelerator: Accelerator, optimizer: str) -> int:
+    """Return the bytes that an optimizer keeps for each parameter, with the weight of 32 bits if numbers have fewer."""
+    kept = OPTIMIZERS[optimizer]
+    return 0 if kept is None else 4 * kept + (4 if accelerator.number_bytes < 4 else 0)
+
+
+def optimizer_s(accelerator: Accelerator, parameters: int, optimizer: str, gradient_bytes: int) -> float:
+    """Return how long an update takes; a `Systolic` takes no time.
+
+    It reads the gradient, reads and writes the state, and writes the weight, which it reads, too, if the state has no
+    copy of it.
+    """
+    if isinstance(accelerator, Systolic) or OPTIMIZERS[optimizer] is None:
+        return 0.0
+    weight = accelerator.number_bytes * (1 if accelerator.number_bytes < 4 else 2)
+    return accelerator.optimizer_s(parameters, gradient_bytes + weight + 2 * state_bytes(accelerator, optimizer))
+
+
+def memory_bytes(accelerator: Accelerator) -> int | None:
+    """Return the size of the memory; None if it is not known, as for a `Systolic`."""
+    return accelerator.memory_bytes if isinstance(accelerator, Gpu) else None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from treefold.training.timeline import COMPUTE, NETWORK, Timeline
+from treefold.training.timeline import LANES, Timeline
 
 
 def to_chrome(timelines: Mapping[str, Timeline]) -> str:
@@ -12,9 +12,10 @@ def to_chrome(timelines: Mapping[str, Timeline]) -> str:
     events = []
     for process, (name, timeline) in enumerate(timelines.items()):
         events.append({"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}})
-        for thread, lane in enumerate((COMPUTE, NETWORK)):
-            events.append({"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": lane}})
-            events += _events_of_lane(timeline, lane, {"ph": "X", "pid": process, "tid": thread})
+        for thread, lane in enumerate(LANES):
+            bars = _events_of_lane(timeline, lane, {"ph": "X", "pid": process, "tid": thread})
+            named = {"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": lane}}
+            events += [named, *bars] if bars else []
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 

@@ -79,12 +79,13 @@ def _read_json(where: str) -> Model:
         raise fail(where, 'the file is not a model; it needs "format": "treefold-model" and a list of layers')
     if document.get("version") != 1:
         raise fail(where, f"version {shown(document.get('version'))} is unknown; this treefold reads version 1")
-    _check_keys(where, document, ("format", "version", "name", "sample", "layers"))
+    _check_keys(where, document, ("format", "version", "name", "sample", "tokens", "layers"))
     listed = document.get("layers")
     if not isinstance(listed, list) or not listed:
         raise fail(where, 'the file has no layers; "layers" must list at least one')
     layers = tuple(_layer(f"{where} layer {place}", each) for place, each in enumerate(listed, 1))
-    return Model(_text(where, document, "name", stem(where)), layers, _text(where, document, "sample", "sample"))
+    name, sample = _text(where, document, "name", stem(where)), _text(where, document, "sample", "sample")
+    return Model(name, layers, sample, **_given_sizes(where, document, {"tokens": 0}))
 
 
 def _layer(where: str, entry: Any) -> Layer:

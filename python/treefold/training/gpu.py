@@ -1,4 +1,4 @@
-"""Compute time on a GPU: a roofline model with kernel launches.
+"""Compute time on a GPU: a roofline model with tiles, waves and kernel launches.
 
 Idea: a kernel takes the longest of three times: its arithmetic at an attainable fraction of the peak, its traffic at an
 attainable fraction of the memory's bandwidth, and a launch (6 us, in-network paper, VI-E). The launch of a kernel goes
@@ -6,17 +6,28 @@ on while the kernel before it runs; a collective waits for the numbers that it a
 
 A product is one kernel in the forward pass. The gradients of its input and of its filters are one kernel each: the
 input's gradient is needed if anything before the layer is trained, the filters' gradient if the filters are trained.
+Only a large product reaches the attainable fraction; `tiles.py` says what a small one loses.
 Elementwise work is traffic only; its backward pass reads the gradient, too, and takes one and a half times as long.
 
 The in-network paper's own model of a Volta is not public. The paper gives 120 TFLOP/s and 150 GB/s of NVLink, and
-projects GPUs with two and four times the arithmetic at the same NVLink bandwidth; we assume that memory and launches
-stay the same, too. The figures of current GPUs are the dense 16-bit tensor arithmetic and the memory bandwidth of their
-vendors' data sheets.
+projects GPUs with two and four times the arithmetic at the same NVLink bandwidth; we assume that memory, launches and
+the number of multiprocessors stay the same, too. `data_sheets.py` has the figures of all accelerators.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from treefold.training.layers import DATA, WEIGHTS, Layer, LayerTime, check_launch, check_positive
+from treefold import checks
+from treefold.errors import TreefoldError
+from treefold.training.layers import DATA, Layer, LayerTime, check_launch, check_positive, gradients
+from treefold.training.tiles import Product, Work, ways
+
+NUMBERS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp8": 2}
+"""The types of numbers with which products are computed, and the bytes of a weight or an activation in memory.
+
+`bf16` stands for `fp16`, too, which is as fast. With `fp8`, numbers are cast just before a product.
+"""
+_MOST_MULTIPROCESSORS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +36,15 @@ class Gpu:
 
     Attributes:
         name: Tables and errors call the GPU by this name.
-        peak_flops: The GPU computes at most this many floating-point operations per second.
+        peak_flops: The GPU computes at most this many floating-point operations per second, in products of numbers of
+            16 bits.
         memory_Bps: The memory transfers at most this many bytes per second.
-        attainable: Matrix products reach this fraction of the peak arithmetic, above 0 and at most 1.
+        memory_bytes: The memory holds this many bytes; None if that is not known, and then anything fits.
+        multiprocessors: The GPU computes this many tiles of a product at once (see `treefold.training.tiles`). With 0,
+            products of every size reach the attainable fraction.
+        other_peaks: The peak for other types of numbers, in operations per second, by the names of
+            `treefold.training.NUMBERS`.
+        attainable: Large matrix products reach this fraction of the peak arithmetic, above 0 and at most 1.
         attainable_memory: Kernels reach this part of the memory's bandwidth, above 0 and at most 1.
         launch_s: The launch of a kernel, or of a collective, takes this many seconds, at least 0.
         number_bytes: The size of each weight and of each activation, in bytes.
@@ -48,6 +65,9 @@ class Gpu:
     name: str
     peak_flops: float
     memory_Bps: float
+    memory_bytes: int | None = None
+    multiprocessors: int = 0
+    other_peaks: Mapping[str, float] = field(default_factory=dict, hash=False)
     attainable: float = 0.7
     attainable_memory: float = 0.9
     launch_s: float = 6e-6
@@ -60,7 +80,27 @@ class Gpu:
             check_positive(f"{self.name}'s {name}", getattr(self, name))
         for name in ("attainable", "attainable_memory"):
             check_positive(f"{self.name}'s {name}", getattr(self, name), most=1)
+        if self.memory_bytes is not None:
+            check_positive(f"{self.name}'s memory_bytes", self.memory_bytes)
+        checks.whole(f"{self.name}'s multiprocessors", self.multiprocessors, 0, _MOST_MULTIPROCESSORS)
+        for name, peak in self.other_peaks.items():
+            check_positive(f"{self.name}'s peak for {checks.name('type of numbers', name, NUMBERS)}", peak)
         check_launch(self.name, self.launch_s, self.compute_overhead)
+
+    def computing_with(self, numbers: str) -> "Gpu":
+        """Return this GPU as it computes with another type of numbers, one of `NUMBERS`.
+
+        Raises:
+            TreefoldError: If the GPU does not have this type.
+
+        """
+        if numbers == "bf16":
+            return self
+        if numbers not in self.other_peaks:
+            known = ", ".join(name for name in NUMBERS if name == "bf16" or name in self.other_peaks)
+            raise TreefoldError(f"{self.name} has no peak for {numbers}; take one of {known}")
+        size = NUMBERS[numbers]
+        return replace(self, peak_flops=self.other_peaks[numbers], number_bytes=size, gradient_bytes=size)
 
     def layer_time(self, layer: Layer, batch: int, *, needs_input_gradient: bool) -> LayerTime:
         """Return the seconds that the passes of a layer take, as `(forward_s, backward_s)`.
@@ -71,23 +111,32 @@ class Gpu:
             needs_input_gradient: Whether anything before the layer is trained, so that its input has a gradient.
 
         """
-        product = self._product_s(layer, batch) if layer.macs else 0.0
         moved = layer.elements * batch
-        is_trained = layer.operand == WEIGHTS and bool(layer.macs or layer.parameters)
-        gradients = is_trained + needs_input_gradient * (2 if layer.operand == DATA else 1)
-        is_pulled_back = is_trained or needs_input_gradient
-        backward = self._elementwise_s(1.5 * moved, layer.kernels) if is_pulled_back else 0.0
-        return LayerTime(product + self._elementwise_s(moved, layer.kernels), gradients * product + backward)
+        of_input, of_filters = gradients(layer, needs_input_gradient=needs_input_gradient)
+        backward = self._elementwise_s(1.5 * moved, layer.kernels) if of_input or of_filters else 0.0
+        if not layer.macs:
+            return LayerTime(self._elementwise_s(moved, layer.kernels), backward)
+        forward, input_gradient, filter_gradient = _products(layer, batch)
+        traffic = self._traffic_s(_moved_numbers(layer, batch) * self.number_bytes)
+        backward += self._product_s(input_gradient, traffic) if of_input else 0.0
+        backward += self._product_s(filter_gradient, traffic) if of_filters else 0.0
+        return LayerTime(self._product_s(forward, traffic) + self._elementwise_s(moved, layer.kernels), backward)
 
     def optimizer_s(self, parameters: int, optimizer_bytes: int) -> float:
         """Return how long an update takes that moves `optimizer_bytes` for each parameter, in one fused kernel."""
         return max(self.launch_s, self._traffic_s(parameters * optimizer_bytes)) if optimizer_bytes else 0.0
 
-    def _product_s(self, layer: Layer, batch: int) -> float:
-        arithmetic = 2 * layer.macs * batch / (self.peak_flops * self.attainable)
-        filters = layer.window * layer.channels * layer.filters * (batch if layer.operand == DATA else 1)
-        numbers = (layer.inputs * layer.channels + layer.outputs * layer.filters) * batch + filters
-        return max(self.launch_s, arithmetic, self._traffic_s(numbers * layer.copies * self.number_bytes))
+    def accumulation_s(self, gradient_bytes: int) -> float:
+        """Return how long it takes to add gradients of so many bytes to others: both are read, and the sum written."""
+        return max(self.launch_s, self._traffic_s(3 * gradient_bytes)) if gradient_bytes else 0.0
+
+    def _product_s(self, product: Product, traffic_s: float) -> float:
+        """Return how long a product takes that moves its operands and its result in `traffic_s` seconds."""
+        plain = [Work(2.0 * product.rows * product.columns * product.depth * product.copies, 0)]
+        works = ways(product, self.multiprocessors) if self.multiprocessors else plain
+        rate = self.peak_flops * self.attainable
+        quickest = min(max(work.flops / rate, traffic_s + self._traffic_s(work.partial_bytes)) for work in works)
+        return max(self.launch_s, quickest)
 
     def _elementwise_s(self, numbers: float, kernels: int) -> float:
         return max(kernels * self.launch_s, self._traffic_s(numbers * self.number_bytes))
@@ -96,25 +145,26 @@ class Gpu:
         return moved_bytes / (self.memory_Bps * self.attainable_memory)
 
 
-_VOLTA = Gpu(name="volta", peak_flops=120e12, memory_Bps=900e9)
+def _products(layer: Layer, batch: int) -> tuple[Product, Product, Product]:
+    """Return the products of the forward pass, of the input's gradient, and of the filters' gradient.
 
-GPUS = {
-    gpu.name: gpu
-    for gpu in (
-        _VOLTA,
-        replace(_VOLTA, name="volta-2:1", peak_flops=2 * _VOLTA.peak_flops),
-        replace(_VOLTA, name="volta-4:1", peak_flops=4 * _VOLTA.peak_flops),
-        Gpu(name="a100", peak_flops=312e12, memory_Bps=2039e9),
-        Gpu(name="h100", peak_flops=989e12, memory_Bps=3350e9),
-        Gpu(name="h200", peak_flops=989e12, memory_Bps=4800e9),
-        Gpu(name="b200", peak_flops=2250e12, memory_Bps=8000e9),
-        Gpu(name="mi300x", peak_flops=1307e12, memory_Bps=5300e9),
+    Samples are rows of one product, unless each has its own operands. All three have the same number of operations: the
+    gradient of a strided convolution's input skips the zeros between the outputs.
+    """
+    copies, samples = (layer.copies * batch, 1) if layer.operand == DATA else (layer.copies, batch)
+    inputs, outputs, covered = layer.inputs * samples, layer.outputs * samples, layer.window * layer.channels
+    depth = -(-outputs * layer.window * layer.filters // inputs)
+    return (
+        Product(outputs, layer.filters, covered, copies),
+        Product(inputs, layer.channels, depth, copies),
+        Product(covered, layer.filters, outputs, copies),
     )
-}
-"""The GPUs that treefold knows, by name."""
 
-OPTIMIZERS = {"none": 0, "sgd": 12, "momentum": 20, "adam": 28}
-"""The bytes that an optimizer's update moves through memory for each parameter.
 
-An update reads a 16-bit gradient, writes a 16-bit weight, and reads and writes the 32-bit weight and the 32-bit state.
-"""
+def _moved_numbers(layer: Layer, batch: int) -> int:
+    """Return how many numbers a product reads and writes: its operands and its result."""
+    samples = batch if layer.operand == DATA else 1
+    filters = layer.window * layer.channels * layer.filters * samples
+    read, written = layer.inputs * layer.channels * batch, layer.outputs * layer.filters * batch
+    # The scores of a fused attention stay within the kernel: only the smaller side goes through memory.
+    return ((min(read, written) if layer.is_fused else read + written) + filters) * layer.copies

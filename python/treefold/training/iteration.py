@@ -1,6 +1,7 @@
 """The function `train`: the predicted time of a training iteration with each algorithm for its collectives."""
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
@@ -12,16 +13,18 @@ from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
 from treefold.simulation import simulator_of
-from treefold.training.accelerators import compute_cycles
+from treefold.training.accelerators import compute_cycles, memory_bytes
 from treefold.training.collectives import CollectiveModel, times_of_collectives
-from treefold.training.layers import Model, check_model
+from treefold.training.groups import groups_of
+from treefold.training.layers import Model, check_model, gradients
+from treefold.training.memory import memory_of
 from treefold.training.options import TrainingOptions
 from treefold.training.recipe import Recipe, recipe_of
 from treefold.training.results import TrainingIteration, TrainingReport, TrainingSetup
 from treefold.training.sources import load
 from treefold.training.steps import steps_of
 from treefold.training.tensor_parallel import cut
-from treefold.training.timeline import NETWORK, Send, Step, Timeline, build_timeline
+from treefold.training.timeline import COMPUTE, Send, Step, Timeline, build_timeline
 
 
 def train(
@@ -72,11 +75,13 @@ def train(
     names = contenders(network, algorithms)
     link_model, heeded = link_model_of(link_model), options_of(train, names, planning)
     common = common_machine(network, names, simulator_of(simulator))
-    collectives = CollectiveModel(under(network, link_model), common, link_model)
-    recipe = recipe_of(TrainingOptions(**training), network.ranks)
     whole = _model(model, inputs)
-    part = cut(whole, network.ranks) if recipe.is_model_parallel else whole
-    setup = _setup(whole, part, recipe, collectives)
+    recipe = recipe_of(TrainingOptions(**training), network.ranks, whole.accelerator)
+    groups = groups_of(under(network, link_model), recipe.model_parallel)
+    collectives = CollectiveModel(groups, common, link_model)
+    part = cut(whole, recipe.model_parallel) if recipe.model_parallel > 1 else whole
+    setup = _setup(whole, part, recipe, network.name, common.name)
+    _warn_of_memory(setup, whole)
     try:
         runs = _runs(heeded, collectives, steps_of(part, recipe), recipe, is_reported=algorithms is not None)
     except Interrupted as stop:
@@ -146,26 +151,68 @@ def _run(name: str, collectives: CollectiveModel, steps: Sequence[Step], recipe:
     start = time.perf_counter()
     times = times_of_collectives(name, collectives, [step for step in steps if isinstance(step, Send)])
     launched = {key: recipe.accelerator.launch_s + seconds for key, seconds in times.seconds.items()}
-    timeline = build_timeline(steps, launched, recipe.compute_overhead if times.is_in_software else 0.0)
+    overhead = recipe.compute_overhead if times.is_in_software else 0.0
+    timeline = build_timeline(steps, launched, overhead, are_apart=times.are_apart)
     chosen = ", ".join(sorted(times.used)) if name == "auto" else None
     return _AlgorithmRun(name, chosen, timeline, times.error, times.buffer_cover, time.perf_counter() - start)
 
 
-def _setup(whole: Model, part: Model, recipe: Recipe, collectives: CollectiveModel) -> TrainingSetup:
+def _setup(whole: Model, part: Model, recipe: Recipe, topology: str, simulator: str) -> TrainingSetup:
+    memory = memory_of(part, recipe)
     return TrainingSetup(
         model=whole.name,
-        topology=collectives.topology.name,
+        topology=topology,
         ranks=recipe.ranks,
-        simulator=collectives.simulator.name,
+        simulator=simulator,
         accelerator=recipe.accelerator.name,
         batch=recipe.batch,
+        accumulate=recipe.accumulate,
         overlap=recipe.overlap,
-        parallelism="model" if recipe.is_model_parallel else "data",
-        sharded=recipe.is_sharded,
+        sharding=recipe.sharding,
+        model_parallel=recipe.model_parallel,
         parameters=whole.parameters,
         parameters_per_rank=part.parameters,
-        compute_cycles=compute_cycles(recipe.accelerator, part.layers, recipe.batch),
-        samples=recipe.batch * (1 if recipe.is_model_parallel else recipe.ranks),
+        compute_cycles=_cycles(part, recipe),
+        samples=recipe.samples,
+        tokens=whole.tokens * recipe.samples or None,
+        flops=_flops(whole) * recipe.samples,
+        peak_flops=recipe.accelerator.peak_flops * recipe.ranks,
+        memory_bytes=sum(memory),
+        **memory._asdict(),
+        accelerator_memory_bytes=memory_bytes(recipe.accelerator),
+    )
+
+
+def _cycles(part: Model, recipe: Recipe) -> int | None:
+    cycles = compute_cycles(recipe.accelerator, part.layers, recipe.batch)
+    return None if cycles is None else cycles * recipe.accumulate
+
+
+def _flops(model: Model) -> int:
+    """Return the floating-point operations that the products of a sample need in both passes."""
+    total, needs_input_gradient = 0, False
+    for layer in model.layers:
+        total += 2 * layer.macs * (1 + sum(gradients(layer, needs_input_gradient=needs_input_gradient)))
+        needs_input_gradient = needs_input_gradient or layer.parameters > 0
+    return total
+
+
+def _warn_of_memory(setup: TrainingSetup, model: Model) -> None:
+    size = setup.accelerator_memory_bytes
+    if size is None or setup.memory_bytes <= size:
+        return
+    can_divide = setup.ranks > setup.model_parallel
+    remedies = {
+        "a smaller --batch with --accumulate": setup.batch > 1,
+        "--sharding fsdp": setup.sharding != "fsdp" and can_divide,
+        "a larger --model-parallel": can_divide and any(layer.split for layer in model.layers),
+        "more ranks": True,
+    }
+    listed = ", ".join(remedy for remedy, helps in remedies.items() if helps)
+    warnings.warn(
+        f"{setup.model} does not fit: a rank needs {setup.memory_bytes / 1e9:,.1f} GB, and {setup.accelerator} has "
+        f"{size / 1e9:,.0f} GB; what helps is {listed}",
+        stacklevel=3,
     )
 
 
@@ -190,6 +237,8 @@ def _iteration(setup: TrainingSetup, run: _AlgorithmRun, first_s: float, *, is_w
         chosen=run.chosen,
         iteration_s=timeline.iteration_s,
         samples_per_s=setup.samples / timeline.iteration_s,
+        tokens_per_s=None if setup.tokens is None else setup.tokens / timeline.iteration_s,
+        mfu=setup.flops / (setup.peak_flops * timeline.iteration_s),
         compute_s=busy_s.get("forward", 0.0) + busy_s.get("backward", 0.0),
         local_aggregation_s=busy_s.get("aggregation", 0.0),
         optimizer_s=busy_s.get("optimizer", 0.0),
@@ -197,7 +246,7 @@ def _iteration(setup: TrainingSetup, run: _AlgorithmRun, first_s: float, *, is_w
         communication_s=timeline.exposed_s + timeline.overlapped_s,
         exposed_communication_s=timeline.exposed_s,
         overlapped_communication_s=timeline.overlapped_s,
-        collectives=sum(activity.lane == NETWORK for activity in timeline.activities),
+        collectives=sum(activity.lane != COMPUTE for activity in timeline.activities),
         interpolation_error=run.interpolation_error,
         buffer_cover=run.buffer_cover,
         speedup=first_s / timeline.iteration_s,

@@ -46,6 +46,8 @@ class Layer(NamedTuple):
             (`data`), as in attention.
         forward_sum: With tensor parallelism, ranks all-reduce this many elements after the forward pass of the layer.
         backward_sum: With tensor parallelism, ranks all-reduce this many elements after the backward pass of the layer.
+        is_fused: Whether the product is part of a kernel that keeps its larger side to itself, as a fused attention
+            keeps the scores.
 
     Example:
         >>> from treefold.training import Layer
@@ -69,6 +71,7 @@ class Layer(NamedTuple):
     operand: str = WEIGHTS
     forward_sum: int = 0
     backward_sum: int = 0
+    is_fused: bool = False
 
     @property
     def macs(self) -> int:
@@ -77,6 +80,15 @@ class Layer(NamedTuple):
         Their number is outputs x window x channels x filters x copies.
         """
         return self.outputs * self.window * self.channels * self.filters * self.copies
+
+
+def gradients(layer: Layer, *, needs_input_gradient: bool) -> tuple[bool, bool]:
+    """Return whether the backward pass needs the gradients of a layer's input, and of what multiplies the input.
+
+    Attention has two inputs, so that both gradients are needed if anything before it is trained.
+    """
+    is_trained = layer.operand == WEIGHTS and bool(layer.macs or layer.parameters)
+    return needs_input_gradient, is_trained or (layer.operand == DATA and needs_input_gradient and bool(layer.macs))
 
 
 class LayerTime(NamedTuple):
@@ -93,6 +105,8 @@ class Model(NamedTuple):
         name: Tables and errors call the model by this name.
         layers: The layers stand in the order of the forward pass.
         sample: A noun for one sample, for example `image` or `sentence of 80 tokens`.
+        tokens: A sample has this many tokens; 0 if it does not consist of tokens.
+        accelerator: The model trains on this accelerator where none is named.
 
     Example:
         >>> from treefold.training import Model, linear
@@ -104,6 +118,8 @@ class Model(NamedTuple):
     name: str
     layers: tuple[Layer, ...]
     sample: str = "sample"
+    tokens: int = 0
+    accelerator: str = "systolic"
 
     @property
     def parameters(self) -> int:
@@ -309,12 +325,13 @@ def check_model(model: Model) -> None:
         raise TreefoldError(
             f"model {checks.shown(model.name)}: layers are {checks.shown(model.layers)}, which is not a list of layers"
         )
+    checks.whole(f"model {checks.shown(model.name)}: tokens", model.tokens, 0, _MOST)
     for place, layer in enumerate(model.layers, 1):
         what = f"model {checks.shown(model.name)}: layer {place}"
         if not isinstance(layer, Layer):
             raise TreefoldError(f"{what} is {checks.shown(layer)}; make it with treefold.training.Layer")
         for field, default in Layer._field_defaults.items():
-            if isinstance(default, int):
+            if isinstance(default, int) and not isinstance(default, bool):
                 checks.whole(f"{what}: {field}", getattr(layer, field), 0, _MOST)
         checks.name(f"{what}: operand", layer.operand, OPERANDS)
 

@@ -130,7 +130,7 @@ class FusedFunctions(TorchFunctionMode):  # type: ignore[misc]
             result = function(*arguments, **named)
         if work:  # a dropout that drops nothing has no work
             for product in merge_products(layer for layer in work if layer.macs):
-                self._recording.add(product)
+                self._recording.add(product._replace(is_fused=product.operand == DATA))
             self._recording.add_elementwise(_numbers((arguments, named)) + _numbers(result))
         return result
 

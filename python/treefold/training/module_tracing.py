@@ -6,7 +6,7 @@ This file imports PyTorch; `modules.py` imports it only when a module is traced.
 import copy
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -17,6 +17,8 @@ from treefold.errors import TreefoldError
 from treefold.training.layers import Layer, Model
 from treefold.training.module_recorder import FusedFunctions, Operations, Recording
 
+_ACCELERATOR = "h100"
+"""A module trains on it where no accelerator is named."""
 _FORM = "write --input NAME=SHAPE for one sample, for example --input x=3x224x224 or --input tokens=128:int64"
 
 
@@ -26,7 +28,15 @@ def trace_module(label: str, module: Any, inputs: tuple[Any, ...], named: Mappin
         raise TreefoldError(f"model {label}: got {type(module).__name__}; it must be a torch.nn.Module")
     _check_parts(label, module)
     _check_inputs(label, module, inputs, named)
-    return Model(label, tuple(_layers(label, _without_weights(label, module), inputs, named)))
+    layers = tuple(_layers(label, _without_weights(label, module), inputs, named))
+    return Model(label, layers, tokens=_tokens([*inputs, *named.values()]), accelerator=_ACCELERATOR)
+
+
+def _tokens(inputs: Iterable[Any]) -> int:
+    """Return how many tokens a sample has: a row of whole numbers is taken for tokens."""
+    leaves = [each for each in torch.utils._pytree.tree_leaves(list(inputs)) if isinstance(each, Tensor)]
+    rows = (each.shape[1] for each in leaves if each.dim() == 2 and each.dtype in (torch.int32, torch.int64))
+    return int(next(rows, 0))
 
 
 def input_tensor(text: str) -> tuple[str, Tensor]:

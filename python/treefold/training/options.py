@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from treefold.training.accelerators import ACCELERATORS, ASSUMED, Accelerator
-from treefold.training.gpu import OPTIMIZERS
+from treefold.training.accelerators import ACCELERATORS, OPTIMIZERS, Accelerator
+from treefold.training.gpu import NUMBERS
 
 OVERLAPS = ("none", "layer", "bucket")
-PARALLELISMS = ("data", "model")
+SHARDINGS = ("none", "zero-1", "zero-2", "fsdp")
 
 BUCKET_BYTES = 25 << 20
 """PyTorch's DDP closes a bucket at 25 MiB by default (and calls it 25 MB)."""
@@ -41,69 +41,89 @@ class TrainingOptions:
     accelerator: str | Accelerator | None = field(
         default=None,
         metadata=_help(
-            f"Assume this accelerator at every rank: {', '.join(ACCELERATORS)}. The default is {ASSUMED}, that of the "
-            "MultiTree paper: 16 systolic arrays at 1 GHz. A volta-2:1 has twice the peak arithmetic of a volta, and a "
-            "volta-4:1 four times as much.",
+            f"Assume this accelerator at every rank: {', '.join(ACCELERATORS)}. The default is systolic, that of the "
+            "MultiTree paper (16 systolic arrays at 1 GHz), and h100 for a PyTorch module. A volta-2:1 has twice the "
+            "peak arithmetic of a volta, and a volta-4:1 four times as much.",
             values=ACCELERATORS,
+        ),
+    )
+    numbers: str | None = field(
+        default=None,
+        metadata=_help(
+            f"The type of the numbers in products: {', '.join(NUMBERS)}, of which bf16 stands for fp16, too. The "
+            "default is bf16 on GPUs; systolic has numbers of 32 bits, and takes none of these.",
+            values=NUMBERS,
         ),
     )
     batch: int = field(
         default=16,
         metadata=_help(
-            f"The batch size of each rank, or with model parallelism of all ranks together. On {ASSUMED} it must be a "
-            "multiple of 16."
+            "The batch size of each rank, or with model parallelism of each group of ranks; if gradients are "
+            "accumulated, the size of a micro-batch. On systolic it must be a multiple of 16."
         ),
     )
-    overlap: str = field(
+    accumulate: int = field(
+        default=1,
+        metadata=_help(
+            "The number of micro-batches of an iteration; each rank adds up their gradients, and the ranks add theirs "
+            "once, with the last one."
+        ),
+    )
+    model_parallel: int = field(
+        default=1,
+        metadata=_help(
+            "Spread every layer of a transformer over groups of this many neighbouring ranks (tensor parallelism as in "
+            "Megatron). Each group trains on samples of its own, and ranks at the same place of all groups add their "
+            "gradients."
+        ),
+    )
+    sharding: str = field(
         default="none",
         metadata=_help(
+            "What each rank keeps only a shard of: nothing (none); the state of the optimizer (zero-1); that and the "
+            "gradients (zero-2); or these and the parameters, which it gathers layer by layer before each pass (fsdp: "
+            "PyTorch's FSDP, ZeRO-3).",
+            values=SHARDINGS,
+        ),
+    )
+    overlap: str | None = field(
+        default=None,
+        metadata=_help(
             "The time at which gradients are all-reduced: all after the backward pass (none), layer by layer as they "
-            "become ready (layer), or bucket by bucket as DDP does (bucket).",
+            "become ready (layer), or bucket by bucket as DDP does (bucket). If parameters are sharded (fsdp), what is "
+            "gathered beside the compute: the next layer, the next bucket, or nothing. The default is none, or layer "
+            "for fsdp.",
             values=OVERLAPS,
         ),
     )
     bucket_bytes: int | None = field(
         default=None,
         metadata=_help(
-            "The size of a bucket of gradients, if the overlap is bucket. The default is 25MiB (26214400 bytes). The "
-            "first bucket holds at most 1MiB, as in DDP.",
+            "The size of a bucket of gradients, or of parameters with fsdp, if the overlap is bucket. The default is "
+            "25MiB (26214400 bytes). The first bucket of gradients holds at most 1MiB, as in DDP.",
             flag="--bucket",
         ),
     )
     optimizer: str | None = field(
         default=None,
         metadata=_help(
-            f"The optimizer: {', '.join(OPTIMIZERS)}. The default is adam on GPUs. On {ASSUMED}, updates take no time, "
+            f"The optimizer: {', '.join(OPTIMIZERS)}. The default is adam on GPUs. On systolic, updates take no time, "
             "and only none is accepted.",
             values=OPTIMIZERS,
-        ),
-    )
-    sharded: bool = field(
-        default=False,
-        metadata=_help(
-            "Whether each rank updates one shard of the parameters and gathers the others, as in ZeRO-2.",
-            flag="--sharded",
-        ),
-    )
-    parallelism: str = field(
-        default="data",
-        metadata=_help(
-            "What is divided among the ranks: the samples (data), or every layer of a transformer (model: tensor "
-            "parallelism as in Megatron).",
-            values=PARALLELISMS,
         ),
     )
     gradient_bytes: int | None = field(
         default=None,
         metadata=_help(
-            f"The size of an element of a gradient, in bytes. The default is 4 on {ASSUMED}, and 2 on GPUs."
+            "The size of an element of a gradient, in bytes. The default is 4 on systolic, and 2 on GPUs, or 4 with "
+            "fp32 and tf32."
         ),
     )
     compute_overhead: float | None = field(
         default=None,
         metadata=_help(
             "The fraction of the compute that an all-reduce takes while it runs, from 0 to below 1; an all-reduce in "
-            f"switches takes nothing. The default is 0 on {ASSUMED}, and 0.2 on GPUs."
+            "switches takes nothing. The default is 0 on systolic and on tpu-v5p, and 0.2 on GPUs."
         ),
     )
 

@@ -7,10 +7,11 @@ from treefold.errors import TreefoldError
 from treefold.training import accelerators
 from treefold.training.accelerators import Accelerator
 from treefold.training.layers import check_overhead
-from treefold.training.options import BUCKET_BYTES, OVERLAPS, PARALLELISMS, TrainingOptions
+from treefold.training.options import BUCKET_BYTES, OVERLAPS, SHARDINGS, TrainingOptions
 
 _MOST_BUCKET_BYTES = 10**18
 _MOST_GRADIENT_BYTES = 1024
+_MOST_MICRO_BATCHES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,44 +21,73 @@ class Recipe:
     accelerator: Accelerator
     ranks: int
     batch: int
-    """Each rank trains on this many samples; with model parallelism, all ranks together do."""
+    """Each rank, or each group of ranks that holds the model together, trains on this many samples at a time."""
+    accumulate: int
+    """An iteration has this many micro-batches."""
+    model_parallel: int
+    """This many ranks hold the model together."""
+    sharding: str
     overlap: str
     bucket_bytes: int
-    optimizer_bytes: int
-    """An update moves this many bytes through memory for each parameter."""
+    optimizer: str
     gradient_bytes: int
     """The gradient of each parameter has this many bytes."""
     compute_overhead: float
     """A software all-reduce takes this part of the compute while it runs."""
-    is_sharded: bool
-    """Each rank updates only its share of the parameters."""
-    is_model_parallel: bool
+
+    @property
+    def replicas(self) -> int:
+        """The number of ranks that hold the same part of the model, and add their gradients."""
+        return self.ranks // self.model_parallel
+
+    @property
+    def shards(self) -> int:
+        """The optimizer's state is in this many shards."""
+        return 1 if self.sharding == "none" else self.replicas
+
+    @property
+    def samples(self) -> int:
+        """All ranks together train on this many samples in an iteration."""
+        return self.batch * self.accumulate * self.replicas
 
 
-def recipe_of(options: TrainingOptions, ranks: int) -> Recipe:
-    """Return the recipe that the options stand for.
+def recipe_of(options: TrainingOptions, ranks: int, assumed: str = "systolic") -> Recipe:
+    """Return the recipe that the options stand for; `assumed` trains if they name no accelerator.
 
     Raises:
         TreefoldError: If the value of an option is not possible, or two options contradict each other.
 
     """
-    accelerator = accelerators.accelerator_of(options.accelerator)
+    accelerator = accelerators.accelerator_of(options.accelerator, assumed, options.numbers)
     overhead = accelerator.compute_overhead if options.compute_overhead is None else options.compute_overhead
-    overlap = checks.name("overlap", options.overlap, OVERLAPS)
+    sharding = checks.name("sharding", options.sharding, SHARDINGS)
+    usual = "layer" if sharding == "fsdp" else "none"
+    overlap = checks.name("overlap", usual if options.overlap is None else options.overlap, OVERLAPS)
     recipe = Recipe(
         accelerator=accelerator,
         ranks=ranks,
         batch=options.batch,
+        accumulate=checks.whole("accumulate", options.accumulate, 1, _MOST_MICRO_BATCHES),
+        model_parallel=_model_parallel(options.model_parallel, ranks),
+        sharding=sharding,
         overlap=overlap,
         bucket_bytes=_bucket_bytes(options.bucket_bytes, overlap),
-        optimizer_bytes=accelerators.optimizer_bytes(accelerator, options.optimizer),
+        optimizer=accelerators.optimizer_of(accelerator, options.optimizer),
         gradient_bytes=accelerator.gradient_bytes if options.gradient_bytes is None else options.gradient_bytes,
         compute_overhead=check_overhead("compute_overhead", overhead),
-        is_sharded=options.sharded,
-        is_model_parallel=checks.name("parallelism", options.parallelism, PARALLELISMS) == "model",
     )
-    _check(recipe)
+    _check(recipe, is_overlap_given=options.overlap is not None)
     return recipe
+
+
+def _model_parallel(given: int, ranks: int) -> int:
+    size = checks.whole("model_parallel", given, 1, ranks)
+    if ranks % size:
+        near = next(each for each in range(size, 0, -1) if ranks % each == 0)
+        raise TreefoldError(
+            f"{ranks} ranks do not fall into groups of {size}; take for example --model-parallel {near}"
+        )
+    return size
 
 
 def _bucket_bytes(given: int | None, overlap: str) -> int:
@@ -69,10 +99,14 @@ def _bucket_bytes(given: int | None, overlap: str) -> int:
     return BUCKET_BYTES if given is None else given
 
 
-def _check(recipe: Recipe) -> None:
+def _check(recipe: Recipe, *, is_overlap_given: bool) -> None:
     accelerators.check_batch(recipe.accelerator, recipe.batch)
     checks.whole("bytes of a bucket", recipe.bucket_bytes, 1, _MOST_BUCKET_BYTES)
     checks.whole("bytes of a gradient", recipe.gradient_bytes, 1, _MOST_GRADIENT_BYTES)
-    if recipe.is_model_parallel and (recipe.is_sharded or recipe.overlap != "none"):
-        option = "--sharded" if recipe.is_sharded else f"--overlap {recipe.overlap}"
-        raise TreefoldError(f"{option} is for gradients of data parallelism; drop it, or use --parallelism data")
+    is_idle = recipe.replicas == 1 and recipe.model_parallel > 1
+    if is_idle and (recipe.sharding != "none" or (is_overlap_given and recipe.overlap != "none")):
+        option = f"--overlap {recipe.overlap}" if recipe.sharding == "none" else f"--sharding {recipe.sharding}"
+        raise TreefoldError(
+            f"{option} is for gradients of data parallelism, but all {recipe.ranks} ranks are one group; drop it, or "
+            "take a smaller --model-parallel"
+        )

@@ -17,17 +17,31 @@ class TrainingSetup(Record):
         ranks: This many accelerators train.
         simulator: The simulator that predicts the time of collectives: `analytic`, `flow` or `packet`.
         accelerator: The name of the accelerator that each rank has.
-        batch: Each rank trains on this many samples; with model parallelism, all ranks together do.
+        batch: Each rank, or with model parallelism each group, trains on this many samples at a time.
+        accumulate: An iteration has this many micro-batches of `batch` samples.
         overlap: The moments at which the ranks all-reduce gradients: once after the backward pass (`none`), after each
-            layer (`layer`), or bucket by bucket as in PyTorch's DDP (`bucket`).
-        parallelism: What the ranks divide: the samples (`data`), or every layer (`model`: tensor parallelism as in
-            Megatron).
-        sharded: Whether each rank updates only its share of the parameters, and gathers the others.
+            layer (`layer`), or bucket by bucket as in PyTorch's DDP (`bucket`). With `fsdp`, what is gathered beside
+            the compute: nothing, a layer or a bucket at a time.
+        sharding: What each rank keeps only a shard of: nothing (`none`), the optimizer's state (`zero-1`), the
+            gradients, too (`zero-2`), or also the parameters (`fsdp`).
+        model_parallel: This many neighbouring ranks hold the model together (tensor parallelism as in Megatron).
         parameters: The number of trained parameters of the model.
-        parameters_per_rank: The number of trained parameters that a rank holds; it is smaller with model parallelism.
+        parameters_per_rank: The number of trained parameters that a rank computes with; it is smaller with model
+            parallelism.
         compute_cycles: The clock cycles of the forward and the backward pass; None for a GPU, whose model counts no
             cycles.
         samples: All ranks together train on this many samples in an iteration.
+        tokens: These samples have this many tokens together; None if they do not consist of tokens.
+        flops: The products of an iteration need this many floating-point operations in both passes, of all ranks
+            together.
+        peak_flops: All accelerators together compute at most this many of them per second.
+        memory_bytes: A rank needs this many bytes of memory, the sum of the four parts below.
+        parameters_bytes: The parameters take this many bytes; with `fsdp` those of the rank's shard, and those that are
+            gathered at once.
+        gradients_bytes: The gradients take this many bytes at most.
+        optimizer_bytes: The optimizer's state takes this many bytes, with the weights of 32 bits.
+        activations_bytes: What the backward pass reads of the forward pass takes this many bytes.
+        accelerator_memory_bytes: The accelerator's memory has this many bytes; None if that is not known.
 
     Example:
         >>> import treefold
@@ -43,13 +57,23 @@ class TrainingSetup(Record):
     simulator: str
     accelerator: str
     batch: int
+    accumulate: int
     overlap: str
-    parallelism: str
-    sharded: bool
+    sharding: str
+    model_parallel: int
     parameters: int
     parameters_per_rank: int
     compute_cycles: int | None
     samples: int
+    tokens: int | None
+    flops: int
+    peak_flops: float
+    memory_bytes: int
+    parameters_bytes: int
+    gradients_bytes: int
+    optimizer_bytes: int
+    activations_bytes: int
+    accelerator_memory_bytes: int | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,9 +92,11 @@ class TrainingIteration(TrainingSetup):
         chosen: The algorithms that `auto` chose, separated by commas; None for every other algorithm.
         iteration_s: The iteration takes this many seconds.
         samples_per_s: All ranks together train on this many samples per second.
+        tokens_per_s: All ranks together train on this many tokens per second; None if samples have none.
+        mfu: The part of the peak that is used (model FLOP utilisation): `flops` / (`peak_flops` x `iteration_s`).
         compute_s: The forward and the backward pass take this many seconds, without collectives beside them.
-        local_aggregation_s: The arrays of a `Systolic` add up the gradients of their own samples for this many seconds;
-            0 on GPUs.
+        local_aggregation_s: A rank adds up gradients of its own for this many seconds: those of the arrays of a
+            `Systolic`, and on GPUs those of micro-batches.
         optimizer_s: The optimizer's update takes this many seconds.
         compute_overhead_s: All-reduces in software prolong the compute beside them by this many seconds (`stolen_s` in
             dictionaries and JSON).
@@ -82,7 +108,7 @@ class TrainingIteration(TrainingSetup):
         interpolation_error: The expected relative error of the times of collectives, which are interpolated for some
             sizes; None if every size was simulated.
         buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
-            rate of packets. 1.0 if the simulator has no buffers, None if nothing is sent.
+            rate of packets. 1.0 in a fabric, and for simulators without buffers; None if nothing is sent.
         speedup: The iteration is this many times as fast as that of the first algorithm.
         wall_s: The prediction took this many seconds.
         winner: Whether this iteration is the fastest of all.
@@ -102,6 +128,8 @@ class TrainingIteration(TrainingSetup):
     chosen: str | None = field(metadata={"is_optional": True})
     iteration_s: float
     samples_per_s: float
+    tokens_per_s: float | None
+    mfu: float
     compute_s: float
     local_aggregation_s: float
     optimizer_s: float

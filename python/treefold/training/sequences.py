@@ -115,7 +115,7 @@ def transformer(sentence: int = 80) -> Model:
         ]
         layers += renamed(decoder, f"decoder{block}.")
     layers.append(_predictions(width, vocabulary, sentence))
-    return Model("transformer", tuple(layers), f"sentence of {sentence} tokens")
+    return Model("transformer", tuple(layers), f"sentence of {sentence} tokens", sentence)
 
 
 def bert(name: str, width: int, heads: int, blocks: int, sentence: int = 512) -> Model:
@@ -128,7 +128,7 @@ def bert(name: str, width: int, heads: int, blocks: int, sentence: int = 512) ->
         linear("pooler", width, width, extra_parameters=width),
         _predictions(width, vocabulary, sentence * 3 // 20),
     ]
-    return Model(name, tuple(layers), f"sentence of {sentence} tokens")
+    return Model(name, tuple(layers), f"sentence of {sentence} tokens", sentence)
 
 
 def megatron(name: str, width: int, heads: int, blocks: int, sentence: int = 1024) -> Model:
@@ -143,7 +143,7 @@ def megatron(name: str, width: int, heads: int, blocks: int, sentence: int = 102
         Layer("norm", parameters=2 * width, elements=3 * sentence * width, kernels=1),
         _predictions(width, vocabulary, sentence),
     ]
-    return Model(name, tuple(layers), f"sequence of {sentence} tokens")
+    return Model(name, tuple(layers), f"sequence of {sentence} tokens", sentence)
 
 
 def ncf() -> Model:

@@ -74,6 +74,11 @@ class Systolic:
             check_positive(f"{self.name}'s {name}", getattr(self, name))
         check_launch(self.name, self.launch_s, self.compute_overhead)
 
+    @property
+    def peak_flops(self) -> float:
+        """The arrays compute at most this many floating-point operations per second, two in each cycle of a cell."""
+        return 2.0 * self.arrays * self.rows * self.columns * self.clock_hz
+
     def check_batch(self, batch: int) -> None:
         """Raise a TreefoldError for a batch that does not keep all arrays equally busy."""
         if batch % self.arrays:

@@ -132,6 +132,11 @@ impl Mesh {
         });
     }
 
+    /// Serve each connection once, as `idle` does, but ahead of other threads that idle.
+    fn serve_once(&self, py: Python<'_>) {
+        py.detach(|| self.locked().mesh.idle(Duration::ZERO, &|| true));
+    }
+
     /// Send a control message to all other ranks; it arrives before any later message.
     fn broadcast(&self, py: Python<'_>, message: Vec<u8>) {
         py.detach(|| self.locked().mesh.broadcast(&ControlMessage::Above(message)));
@@ -174,10 +179,44 @@ impl Mesh {
         numbers(py.detach(|| self.locked().mesh.pairs_to_avoid()))
     }
 
-    /// Go on without the connections of these pairs, which plans no longer use.
-    fn avoid(&self, py: Python<'_>, pairs: Vec<(u32, u32)>) {
-        let pairs: Vec<Pair> = pairs.into_iter().map(|(one, other)| (NodeId(one), NodeId(other))).collect();
-        py.detach(|| self.locked().mesh.avoid(&pairs));
+    /// The life of each pair's last connection that was cut, as `((rank, rank), life)`; the first one has life 0.
+    #[getter]
+    fn lives(&self, py: Python<'_>) -> Vec<((u32, u32), u32)> {
+        let lives = py.detach(|| self.locked().mesh.lives());
+        lives.into_iter().map(|((one, other), life)| ((one.0, other.0), life)).collect()
+    }
+
+    /// Set from which life on plans use the connections of these pairs, None if they use none; they may use those of
+    /// all other pairs.
+    fn use_from(&self, py: Python<'_>, lives: Vec<((u32, u32), Option<u32>)>) {
+        let lives: Vec<(Pair, Option<u32>)> =
+            lives.into_iter().map(|((one, other), life)| ((NodeId(one), NodeId(other)), life)).collect();
+        py.detach(|| self.locked().mesh.use_from(&lives));
+    }
+
+    /// The neighbours whose connection was cut, came back, and is not used yet, as `(rank, life)`.
+    #[getter]
+    fn returned(&self, py: Python<'_>) -> Vec<(u32, u32)> {
+        let returned = py.detach(|| self.locked().mesh.returned());
+        returned.into_iter().map(|(rank, life)| (rank.0, life)).collect()
+    }
+
+    /// Watch the connections from now on; those to the ranks `idle` are probed, which the plan does not use.
+    fn watch(&self, py: Python<'_>, idle: Vec<u32>) {
+        py.detach(|| self.locked().mesh.watch(idle.into_iter().map(NodeId).collect()));
+    }
+
+    /// Return `(rank, bytes, seconds)` of each idle link that was probed since the last call, as `link_usage` does.
+    fn probes(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
+        let usages = py.detach(|| self.locked().mesh.probes());
+        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds)).collect()
+    }
+
+    /// The least of the last few round trips to each neighbour, as `(rank, seconds)`, where enough are known.
+    #[getter]
+    fn round_trips(&self, py: Python<'_>) -> Vec<(u32, f64)> {
+        let trips = py.detach(|| self.locked().mesh.round_trips());
+        trips.into_iter().map(|(rank, time)| (rank.0, time.as_secs_f64())).collect()
     }
 
     /// Set the names of the ranks in messages for people.

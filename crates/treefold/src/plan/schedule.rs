@@ -66,6 +66,11 @@ impl<T> Csr<T> {
         &self.items[self.first[row] as usize..self.first[row + 1] as usize]
     }
 
+    /// Returns all rows.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[T]> {
+        self.first.windows(2).map(|ends| &self.items[ends[0] as usize..ends[1] as usize])
+    }
+
     /// Appends a row.
     pub fn push_row(&mut self, row: impl IntoIterator<Item = T>) {
         self.items.extend(row);

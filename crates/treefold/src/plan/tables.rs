@@ -3,12 +3,11 @@
 //! Every rank has one table. An entry sends a message of one tree: `Reduce` to the parent, once the children have sent
 //! their messages; `Gather` to the children, once the parent has sent its message (at the root: once all children
 //! have); `NOP` lets a step pass in which the rank sends nothing. Entries are ordered by step, then those that wait for
-//! nothing first, then by tree. Steps are counted on from phase to phase. Streams get steps by modulo scheduling (Rau
-//! and Glaeser 1981): in a period, which is as long as the busiest rank needs, each rank sends and receives at most one
-//! message a step in each half, and every chunk repeats the period. For the double binary tree that is Sanders'
-//! two-colouring, with a new chunk every two steps. Cost: a sort of the transfers.
+//! nothing first, then by tree. Steps are counted on from phase to phase; `streams` says which those of streams are.
+//! Cost: a sort of the transfers.
 
-use std::collections::HashMap;
+mod streams;
+
 use std::ops::Range;
 
 use super::schedule::{Op, Schedule, TransferId};
@@ -86,7 +85,8 @@ const MESSAGE: Time = Time(20_000);
 const MAX_NOPS: usize = 1 << 22;
 
 /// Returns the number of sub-flows of each tree if the literature says when each starts: the double binary tree has N/2
-/// of them, and starts one every two steps. Interfaces execute them in the order of their steps.
+/// of them, and starts one every two steps, first all reductions and then all gathers. Interfaces execute them in the
+/// order of their steps.
 pub fn sub_flows(plan: &Plan) -> Option<u32> {
     (plan.algorithm == "dbtree").then_some((plan.ranks() / 2).max(1))
 }
@@ -142,6 +142,9 @@ impl Tables {
             table.iter_mut().for_each(|entry: &mut Entry| entry.children.sort_unstable());
             table.sort_by_key(|entry| (entry.step, !entry.waits.is_empty(), entry.flow));
         }
+        if sub_flows(plan).is_some() {
+            await_own_sums(&mut tables, schedule, &steps);
+        }
         if nops {
             check_nops(&tables)?;
             tables.iter_mut().for_each(insert_nops);
@@ -166,6 +169,24 @@ impl Tables {
         let node = bytes(self.of_rank.len() as u64 + 1);
         let step = bytes(u64::from(self.steps) + 1).max(2);
         8 * (1 + bytes(self.flows.into()) + node * (1 + u64::from(self.fanout)) + step + 8 + 8)
+    }
+}
+
+/// Makes the first `Gather` of each table wait for all partial sums that the rank receives before: gathers begin when
+/// the reduction is over. As tables are executed in order, the rank's other gathers wait with it.
+fn await_own_sums(tables: &mut [Vec<Entry>], schedule: &Schedule, steps: &[u32]) {
+    let mut received = vec![Vec::new(); tables.len()];
+    for id in schedule.ids().filter(|&id| schedule.op[id] == Op::Reduce) {
+        if let Some(received) = received.get_mut(schedule.ends(id)[1].index()) {
+            received.push(id);
+        }
+    }
+    for (table, received) in tables.iter_mut().zip(received) {
+        if let Some(first) = table.iter_mut().find(|entry| entry.op == Opcode::Gather) {
+            first.waits.extend(received.into_iter().filter(|&id| steps[id] < first.step));
+            first.waits.sort_unstable();
+            first.waits.dedup();
+        }
     }
 }
 
@@ -222,7 +243,7 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
         let number = schedule.phase[start];
         let end = start + schedule.phase[start..].partition_point(|&phase| phase == number);
         if plan.phases[usize::from(number)].pace.is_stream() {
-            modulo_schedule(plan, schedule, TransferId::first(end).skip(start), before, &mut steps);
+            streams::set_steps(plan, schedule, TransferId::first(end).skip(start), before, &mut steps);
         } else {
             (start..end).for_each(|index| steps[index] = before + u32::from(schedule.step[index]));
         }
@@ -230,76 +251,6 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
         start = end;
     }
     steps
-}
-
-/// Sets the steps of the transfers `ids` of a streamed phase, after step `before`. The first chunk of each edge gets
-/// the earliest step of the edge's colour that its dependencies allow, and each further chunk a step that is a period
-/// later.
-fn modulo_schedule(
-    plan: &Plan,
-    schedule: &Schedule,
-    ids: impl Iterator<Item = TransferId> + Clone,
-    before: u32,
-    steps: &mut [u32],
-) {
-    let edge = |id: TransferId| (schedule.tree[id], schedule.op[id] == Op::Reduce, schedule.ends(id));
-    let mut number: HashMap<_, usize> = HashMap::new();
-    let mut edges: Vec<[usize; 2]> = Vec::new();
-    for id in ids.clone().filter(|&id| schedule.lane[id].is_some()) {
-        number.entry(edge(id)).or_insert_with(|| {
-            // Each node sends and receives in both halves, so it has four vertices.
-            let ([source, target], half) =
-                (schedule.ends(id).map(|node| node.index() * 4), usize::from(schedule.op[id] == Op::Reduce));
-            edges.push([source + half, target + 2 + half]);
-            edges.len() - 1
-        });
-    }
-    let (colours, period) = colour(&edges, 4 * plan.topology.nodes().len());
-    let mut first: Vec<Option<u32>> = vec![None; edges.len()];
-    for id in ids {
-        let earlier = schedule.dependencies.row(id).iter().map(|&other| steps[other] + 1);
-        let earliest = earlier.max().unwrap_or(0).max(before + 1);
-        steps[id] = match number.get(&edge(id)).filter(|_| schedule.lane[id].is_some()) {
-            None => earliest - 1,
-            Some(&edge) => {
-                let chunks = schedule.chunk[id] * period;
-                let of_colour = earliest + (colours[edge] + period - earliest % period) % period;
-                let first = *first[edge].get_or_insert_with(|| of_colour.saturating_sub(chunks));
-                (first + chunks).max(earliest)
-            }
-        };
-    }
-}
-
-/// Colours the edges of a bipartite graph so that edges of one colour share no vertex, with as few colours as the
-/// busiest vertex has edges (Koenig 1916). If the first free colours of an edge's ends differ, they are swapped along
-/// the path that is in the way. Returns the colour of each edge, and the number of colours.
-fn colour(edges: &[[usize; 2]], vertices: usize) -> (Vec<u32>, u32) {
-    let mut degree = vec![0u32; vertices];
-    edges.iter().flatten().for_each(|&vertex| degree[vertex] += 1);
-    let colours = degree.into_iter().max().unwrap_or(0).max(1);
-    let mut at: Vec<Option<usize>> = vec![None; vertices * colours as usize];
-    let place = |vertex: usize, colour: u32| vertex * colours as usize + colour as usize;
-    let mut of = vec![0; edges.len()];
-    for (edge, &[one, other]) in edges.iter().enumerate() {
-        let free = |at: &[Option<usize>], vertex| (0..colours).find(|&colour| at[place(vertex, colour)].is_none());
-        let (mine, theirs) = (free(&at, one).expect("enough colours"), free(&at, other).expect("enough colours"));
-        // The path from `other` along edges of colour `mine`, `theirs`, `mine`, ... never comes to `one`.
-        let (mut path, mut vertex, mut next) = (Vec::new(), other, mine);
-        while let Some(blocking) = at[place(vertex, next)].filter(|_| mine != theirs) {
-            path.push(blocking);
-            vertex = edges[blocking].iter().copied().find(|&end| end != vertex).expect("two ends");
-            next = mine + theirs - next;
-        }
-        path.iter().for_each(|&swapped| edges[swapped].iter().for_each(|&end| at[place(end, of[swapped])] = None));
-        for swapped in path {
-            of[swapped] = mine + theirs - of[swapped];
-            edges[swapped].iter().for_each(|&end| at[place(end, of[swapped])] = Some(swapped));
-        }
-        of[edge] = mine;
-        [one, other].iter().for_each(|&end| at[place(end, mine)] = Some(edge));
-    }
-    (of, colours)
 }
 
 /// Returns the transfers for which each transfer waits as far as its sender knows: those that the sender receives.

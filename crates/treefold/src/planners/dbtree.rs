@@ -4,7 +4,8 @@
 //! Two binary trees carry half of the vector each, streamed in chunks. In tree one, rank 0 is above a tree in which a
 //! rank's lowest set bit is its level, so that odd ranks are leaves. Tree two is the same on ranks that are mirrored
 //! (even N) or shifted by one (odd N), so that the leaves of one are inner nodes of the other. The height is
-//! logarithmic. The algorithm does not know the network, so its edges may share links.
+//! logarithmic. The algorithm does not know the network, so its edges may share links. In schedule tables the trees
+//! take turns in two colours, and nothing is gathered before all is reduced (`plan/tables/streams.rs`).
 //! Cost: linear in the ranks.
 //!
 //! Fits: any network; it is good for small vectors on many ranks whose links are alike.

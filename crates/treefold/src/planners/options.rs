@@ -63,8 +63,9 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub rho: f64,
-    /// The most that mtree gives a tree each time it grows one: a quarter of the network's widest cable, so that a tree
-    /// may be grown several times (quarter), or all of the smallest capacity that is left, as published (all).
+    /// The most that mtree gives a tree each time it grows one: a quarter of the largest bandwidth of a cable, so that
+    /// a tree may be grown several times (quarter), or as much as the cable of the network with the least capacity
+    /// left still has, as published (all).
     #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, line 22"))]
     pub tree_rate: TreeRate,
     /// The seed of the planner's random choices. The seed of a random network is part of its spec.
@@ -72,7 +73,10 @@ pub struct Options {
     pub seed: u64,
     /// Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline; if not, each
     /// node sends its data in one piece.
-    #[schemars(extend("x-paper" = "MTree, section III-C"))]
+    #[schemars(extend(
+        "x-planners" = ["packing", "mtree", "blink", "innet", "innet-push", "innet-pull", "dbtree"],
+        "x-paper" = "MTree, section III-C",
+    ))]
     pub pipeline: bool,
     /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
     /// go first (remaining-height). By default multitree tries both on direct networks of at most 1024 ranks that are

@@ -4,7 +4,8 @@
 //! N trees carry 1/N of the vector each. Both halves of a tree are chains in the same direction around one ring. Chunk
 //! r starts behind rank r, gathers N - 1 contributions on its route to r, and goes around once more with the result. It
 //! takes 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank. This is
-//! the papers' baseline, which uses one link of each node; see `multiring` for the strong one.
+//! the papers' baseline, which uses one link of each node; see `multiring` for the strong one. The ring is short (see
+//! `tour`), unless a caller gave the order of the ranks (`--rank-order`): then it visits them in that order.
 //!
 //! Fits: any network; it is good for large vectors where all links on the way are alike, and bad where some are
 //! slow. Cost: linear in the edges, of which there are N (N - 1).
@@ -20,7 +21,11 @@ use crate::units::{Bandwidth, Bytes};
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let ranks = topology.ranks();
     let mut plan = Draft::new(topology, "ring", ranks.into());
-    let order = tour::ring_order(topology, Bytes(options.size.0 / u64::from(ranks)));
+    let order = if topology.is_ordered() {
+        topology.rank_ids().collect()
+    } else {
+        tour::ring_order(topology, Bytes(options.size.0 / u64::from(ranks)))
+    };
     let ring = Ring::routed(&mut plan, &order);
     let trees = ring.trees(&mut plan, |root| u64::from(root)..u64::from(root) + 1);
     push_ring_phase(&mut plan, trees, &ring.lanes);

@@ -6,12 +6,16 @@
 //! operation's turns. [`control`] messages travel besides the operation's messages, and every rank passes them on: they
 //! report lost ranks and operations that are given up, and they carry the messages of the layer above.
 
+mod between;
 pub mod connection;
 pub mod control;
 mod faults;
 pub mod frame;
 mod join;
+mod probe;
+mod reunion;
 mod usage;
+mod watch;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -29,12 +33,11 @@ use faults::Faults;
 pub use faults::{Failure, Pair};
 use frame::{Frame, Kind, Signature};
 pub use join::message_cost;
+use reunion::Reunions;
+use watch::Watch;
 
 /// How often a rank that waits asks whether it should go on.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long a rank that leaves waits for its peers to notice.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The times that an operation waits.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +85,9 @@ pub struct Mesh {
     has_answered: Vec<bool>,
     faults: Faults,
     at_work: bool,
+    /// What is watched, if it is.
+    watch: Option<Watch>,
+    reunions: Reunions,
 }
 
 /// The operation at work.
@@ -182,6 +188,7 @@ impl Mesh {
                 continue;
             }
             last_poll = now;
+            self.keep_watch(&slots);
             if !go_on() {
                 return Err(Failure::Interrupted);
             }
@@ -299,29 +306,19 @@ impl Mesh {
                 }
                 Ok(())
             }
+            (Kind::Ask, _) => {
+                let answer = watch::question(Kind::Answer, frame.transfer, self.rank);
+                self.connections[peer].iter_mut().for_each(|connection| connection.queue(answer.clone()));
+                Ok(())
+            }
+            (Kind::Answer, _) => {
+                if let Some(connection) = &mut self.connections[peer] {
+                    connection.trips.answer(frame.transfer, Instant::now(), connection.received);
+                }
+                Ok(())
+            }
             (Kind::Control, _) => self.handle_control(peer, frame, body),
             _ => Ok(()),
-        }
-    }
-
-    /// Gives frames that are ready a moment to leave. Those that cannot leave stay queued for the next operation.
-    fn flush(&mut self) {
-        let deadline = Instant::now() + FAREWELL;
-        loop {
-            let mut waiting = false;
-            for peer in NodeId::first(self.connections.len()) {
-                let Some(connection) = &mut self.connections[peer] else { continue };
-                connection.writable = true;
-                match connection.write(None) {
-                    Ok(_) => waiting |= !connection.flushed(),
-                    // The kernel reports the cause only once, so it is recorded now; no operation waits for the answer.
-                    Err(error) => drop(self.close_broken(peer, &error, false)),
-                }
-            }
-            if !waiting || Instant::now() > deadline {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -335,20 +332,6 @@ impl Mesh {
             if let Some(Some(connection)) = self.connections.get_mut(number) {
                 connection.readable |= event.is_readable() || event.is_error() || event.is_read_closed();
                 connection.writable |= event.is_writable() || event.is_error();
-            }
-        }
-    }
-
-    /// Keeps the connections alive between operations: it passes control messages on, answers pings, and detects lost
-    /// ranks. It ends after `most`, when `until` returns true, and when a message or a fault has to be handled.
-    pub fn idle(&mut self, most: Duration, until: &dyn Fn() -> bool) {
-        let end = Instant::now() + most;
-        let known = self.faults.count();
-        while !until() && Instant::now() < end && self.inbox.is_empty() && self.faults.count() == known {
-            // A failure is kept for the next operation.
-            let progress = self.poll_connections(None).unwrap_or(true);
-            if !progress && self.inbox.is_empty() && self.faults.count() == known {
-                self.wait(end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
             }
         }
     }
@@ -388,9 +371,15 @@ impl Mesh {
         self.faults.pairs_to_avoid()
     }
 
-    /// Goes on without the connections of these pairs, which plans no longer use.
-    pub fn avoid(&mut self, pairs: &[Pair]) {
-        self.faults.avoid(pairs);
+    /// Returns how often each pair has lost its connection, less one.
+    pub fn lives(&self) -> Vec<(Pair, u32)> {
+        self.faults.lives()
+    }
+
+    /// Sets from which life on plans use the connections of these pairs, `None` if they use none. They may use the
+    /// connections of all other pairs.
+    pub fn use_from(&mut self, lives: &[(Pair, Option<u32>)]) {
+        self.faults.use_from(lives);
     }
 
     /// Sets the names of the ranks in messages for people.
@@ -411,25 +400,5 @@ impl Mesh {
     /// Returns a waker that ends a wait of this rank.
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
-    }
-
-    /// Says farewell and closes all connections.
-    pub fn close(&mut self) {
-        let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
-        self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
-        self.flush();
-        // A connection that is closed with unread data makes the kernel drop what its peer has not read yet.
-        let open = self.connections.iter().flatten();
-        open.for_each(|connection| drop(connection.stream.shutdown(std::net::Shutdown::Write)));
-        let end = Instant::now() + FAREWELL;
-        while self.connections.iter().any(Option::is_some) && Instant::now() < end {
-            for connection in &mut self.connections {
-                if connection.as_mut().is_some_and(Connection::drained) {
-                    *connection = None;
-                }
-            }
-            self.wait(Duration::from_millis(5));
-        }
-        self.connections.iter_mut().for_each(|connection| *connection = None);
     }
 }

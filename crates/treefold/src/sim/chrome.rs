@@ -8,8 +8,8 @@ use super::trace::{Trace, Transfer};
 use crate::plan::{Draft, LaneRoutes, Walkable};
 use crate::topology::LinkId;
 
-/// Writes the transfers of `trace`, a simulation of `plan`, as JSON. Times are in microseconds, as the format wants
-/// them.
+/// Writes the transfers of jobs that ran together, each a plan and its trace, as JSON: every job is a process with
+/// tracks of its own. Times are in microseconds, as the format wants them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,32 +21,41 @@ use crate::topology::LinkId;
 /// let line = Arc::new(from_spec("line:2", None, None)?);
 /// let plan = planners::plan("ring", &line, &Options::default())?;
 /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, true, &mut |_| true)?;
-/// let track: serde_json::Value = serde_json::from_str(&chrome::to_chrome(&plan, &trace)).unwrap();
+/// let track: serde_json::Value = serde_json::from_str(&chrome::to_chrome(&[(&plan, &trace)])).unwrap();
 /// let events = track["traceEvents"].as_array().unwrap();
 /// assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), trace.transfers.len());
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn to_chrome<'a>(plan: impl Into<Walkable<'a>>, trace: &Trace) -> String {
-    let plan = plan.into().draft();
+pub fn to_chrome<'a>(jobs: &[(impl Into<Walkable<'a>> + Copy, &Trace)]) -> String {
+    let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    for (pid, &(plan, trace)) in (1..).zip(jobs) {
+        let plan = plan.into().draft();
+        let title = format!("{} by {} on {}, {}", plan.collective, plan.algorithm, plan.topology.name(), trace.size);
+        let title = if jobs.len() > 1 { format!("job {pid}: {title}") } else { title };
+        write_job(plan, trace, pid, &title, &mut text);
+        text.push_str(if pid == jobs.len() { "\n" } else { ",\n" });
+    }
+    text.push_str("]}\n");
+    text
+}
+
+/// Writes the events of a job as process `pid`, without a line's end behind them.
+fn write_job(plan: &Draft, trace: &Trace, pid: usize, title: &str, text: &mut String) {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut tracks = Tracks::new(plan.topology.links().len());
-    let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     let mut order: Vec<&Transfer> = trace.transfers.iter().collect();
     order.sort_by(|a, b| a.start.total_cmp(&b.start));
     for transfer in order {
         let event = event(transfer);
         for &link in routes.of(transfer.lane) {
             let tid = tracks.take(link, transfer);
-            writeln!(text, "{{\"ph\":\"X\",\"pid\":1,\"tid\":{tid},{event}}},").expect("writing to a string");
+            writeln!(text, "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{tid},{event}}},").expect("writing to a string");
         }
     }
-    let title = format!("{} by {} on {}, {}", plan.collective, plan.algorithm, plan.topology.name(), trace.size);
-    tracks.describe(plan, trace, &mut text);
-    let (name, seconds) = (quoted(&title), trace.seconds);
-    let meta = format!("\"pid\":1,\"name\":\"process_name\",\"args\":{{\"name\":{name},\"time_s\":{seconds:e}}}");
-    writeln!(text, "{{\"ph\":\"M\",{meta}}}").expect("writing to a string");
-    text.push_str("]}\n");
-    text
+    tracks.describe(plan, trace, pid, text);
+    let (name, seconds) = (quoted(title), trace.seconds);
+    let meta = format!("\"pid\":{pid},\"name\":\"process_name\",\"args\":{{\"name\":{name},\"time_s\":{seconds:e}}}");
+    write!(text, "{{\"ph\":\"M\",{meta}}}").expect("writing to a string");
 }
 
 /// Writes what is the same on every link of a transfer's route.
@@ -102,7 +111,7 @@ impl Tracks {
     }
 
     /// Names every track after its link and puts those of a link together.
-    fn describe(&self, plan: &Draft, trace: &Trace, text: &mut String) {
+    fn describe(&self, plan: &Draft, trace: &Trace, pid: usize, text: &mut String) {
         for (link, tracks) in self.of_link.iter().enumerate() {
             let (occupied, carried) = (trace.occupied[link], trace.carried[link]);
             for (beside, Track { id: tid, .. }) in tracks.iter().enumerate() {
@@ -112,7 +121,7 @@ impl Tracks {
                 }
                 let name = quoted(&name);
                 let meta = |kind: &str, args: String| {
-                    format!("{{\"ph\":\"M\",\"pid\":1,\"tid\":{tid},\"name\":\"{kind}\",\"args\":{{{args}}}}},\n")
+                    format!("{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"{kind}\",\"args\":{{{args}}}}},\n")
                 };
                 let busy = format!("\"name\":{name},\"occupied_s\":{occupied:e},\"carried_s\":{carried:e}");
                 text.push_str(&meta("thread_name", busy));

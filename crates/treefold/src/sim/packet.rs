@@ -9,6 +9,8 @@
 //!
 //! In networks whose switches reduce, `in_network` takes the place of routers and interfaces.
 //!
+//! Several jobs are one workload; what runs beside them is `traffic`. A single plan is the only job.
+//!
 //! Cycles of a message that meets no other, from its issue to its receipt: its flits, each link's latency, 3 a router
 //! (4 a switch) and 3 (5 where the routers are the accelerators' own).
 
@@ -18,28 +20,36 @@ pub mod flit;
 mod in_network;
 mod interface;
 pub mod machine;
+mod message;
+mod node;
 pub mod options;
+pub mod readers;
 mod router;
 mod routes;
 mod shared;
 mod stream;
+mod traffic;
 mod wires;
 pub mod workload;
 
 pub use options::{FlowControl, Interfaces, Options, Switches};
+pub use traffic::Figures;
 
+use super::background::{Background, Pairs};
+use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::Trace;
 use crate::error::{Error, Result};
-use crate::plan::{LaneRoutes, Plan, Walkable};
-use crate::topology::{LinkId, NodeId, Topology};
+use crate::plan::{Plan, Walkable};
+use crate::topology::{Link, NodeId, Topology};
 use crate::units::Bytes;
-use interface::{Feed, Table};
-use machine::{CYCLE, InputId, Machine, OutputId, Wire};
-use router::{Group, Input, Output, Router};
+use crate::{bail, misfit};
+use interface::Table;
+use machine::{CYCLE, Machine, Wire};
+use node::{Node, build};
 use shared::{Progress, Shared};
-use stream::{Pair, Split, Stretch};
-use wires::{Head, NEVER, Nodes, Wires, take_turns};
-use workload::{Step, Workload};
+use traffic::{Made, Traffic, WINDOW};
+use wires::{Head, NEVER, Nodes, Wires, take_turns, take_turns_until};
+use workload::{Message, Part, ProgramId, Workload};
 
 /// The outcome of a packet simulation.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +85,7 @@ pub struct FabricStats {
     pub bypasses: u64,
     /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
     pub table: Option<Bytes>,
-    /// Cycles after which an untouched entry is evicted; `None` where `table` is.
+    /// Cycles after which an untouched entry is evicted; `None` where nothing is pushed, or `table` is `None`.
     pub timeout: Option<u64>,
     /// Most that a table ever held.
     pub table_peak: Bytes,
@@ -118,20 +128,116 @@ pub fn simulate<'a>(
     record: bool,
     go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome> {
-    let plan = plan.into().walked();
-    if in_network::applies(plan, options)? {
-        return in_network::simulate(plan, size, options, record, go_on);
+    let plan = plan.into();
+    if in_network::applies(plan.walked(), options)? {
+        return in_network::simulate(plan.walked(), size, options, record, go_on);
     }
-    options.check().map_err(|error| kind_for(plan, options, error))?;
-    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let machine = Machine::new(plan, &routes, options)?;
-    let workload = Workload::new(plan, &routes, size, options, &machine)?;
-    let mut run = Run::new(&plan.topology, &machine, &workload, options);
-    run.run(&machine, go_on)?;
-    if run.progress.received < workload.messages.len() {
-        return Err(deadlock::report(&plan.topology, &workload, &run.progress, &run.nodes));
+    let together = Together { jobs: &[Job::new(plan, size)], background: None };
+    let [outcome] = <[Outcome; 1]>::try_from(together.simulate(options, Sending::All, record, go_on)?.jobs)
+        .expect("one job has one outcome");
+    Ok(outcome)
+}
+
+/// Jobs that begin at once on the network of the first, with or without background traffic.
+#[derive(Debug, Clone, Copy)]
+pub struct Together<'a> {
+    /// The jobs.
+    pub jobs: &'a [Job<'a>],
+    /// The traffic beside them.
+    pub background: Option<Background>,
+}
+
+/// The outcomes of jobs, and the figures of the traffic beside them.
+#[derive(Debug, Clone)]
+pub struct Outcomes {
+    /// By job. Cycles, transfers and what links carried are the job's own; peaks are of all jobs.
+    pub jobs: Vec<Outcome>,
+    /// The background's, if there is one.
+    pub background: Option<Figures>,
+}
+
+/// Who sends, on a machine that is the same whoever does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// All jobs and the background.
+    All,
+    /// One job, with this number.
+    Only(usize),
+}
+
+impl Together<'_> {
+    /// Simulates the jobs; see [`simulate`].
+    ///
+    /// # Errors
+    /// Those of [`simulate`]; the jobs' networks differ in more than their ranks; a job would run on a fabric; or the
+    /// background is more than a link can carry.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners;
+    /// use treefold::sim::packet::{Options, Sending, Together};
+    /// use treefold::sim::{Background, Job};
+    /// use treefold::units::Bytes;
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("ring", &ring, &planners::Options::default())?;
+    /// let job = Job::new(&plan, Bytes(4096));
+    /// let background = Background { load: 0.1, message: Bytes(64), seed: 1 };
+    /// let together = Together { jobs: &[job], background: Some(background) };
+    /// let [all, alone] = [Sending::All, Sending::Only(0)]
+    ///     .map(|sending| together.simulate(&Options::default(), sending, false, &mut |_| true).unwrap());
+    /// assert!(all.jobs[0].cycles > alone.jobs[0].cycles, "short messages take some of the links");
+    /// assert!(all.background.unwrap().messages > 0);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn simulate(
+        &self,
+        options: &Options,
+        sending: Sending,
+        record: bool,
+        go_on: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<Outcomes> {
+        let routes = routes_of(self.jobs);
+        let jobs = place(self.jobs, &routes)?;
+        self.check(options)?;
+        let network = &*self.jobs[0].plan.topology;
+        let background = self.background.filter(|background| background.load > 0.0);
+        let pairs = background.map(|_| Pairs::new(network)).transpose()?;
+        let machine = Machine::new(network, &jobs, pairs.is_some(), options)?;
+        let senders = match sending {
+            Sending::All => &jobs[..],
+            Sending::Only(job) => &jobs[job..=job],
+        };
+        let workload = Workload::new(network, senders, pairs.as_ref(), options, &machine)?;
+        let mut progress = Progress::new(&workload);
+        if let (Some(background), Some(pairs), Sending::All) = (background, &pairs, sending) {
+            progress.traffic = Traffic::new(&background, network, pairs, &workload, &machine, options)?;
+        }
+        let mut run = Run::new(network, &machine, workload, progress, options);
+        run.run(go_on)?;
+        if run.progress.received < run.workload.planned {
+            return Err(deadlock::report(network, &run.workload, &run.progress, &run.nodes));
+        }
+        Ok(run.outcomes(senders, network, options, record))
     }
-    Ok(run.outcome(plan, size, options, &machine, record))
+
+    /// Refuses what routers do not run.
+    fn check(&self, options: &Options) -> Result<()> {
+        for plan in self.jobs.iter().map(|job| job.plan.walked()) {
+            if in_network::applies(plan, options)? {
+                misfit!(
+                    "{} on {} would run on a fabric, where one job runs at a time and without background traffic; set \
+                     switches=routers if its switches only forward, or use the flow simulator",
+                    plan.algorithm,
+                    plan.topology.name()
+                );
+            }
+            options.check().map_err(|error| kind_for(plan, options, error))?;
+        }
+        if let (Some(kept), None) = (options.kept_channels, self.background) {
+            bail!("kept_channels={kept} keeps virtual channels for background traffic, and there is none; drop it");
+        }
+        self.background.map_or(Ok(()), |background| background.check())
+    }
 }
 
 /// Refuses a machine on which no plan for a network runs, whatever the planner.
@@ -166,76 +272,113 @@ fn kind_for(plan: &Plan, options: &Options, error: Error) -> Error {
     if check(&plan.topology, options).is_ok() { error.misfit() } else { error }
 }
 
-/// A node at work.
-struct Node {
-    router: Router,
-    table: Option<Table>,
-    /// Whether flits that arrive have arrived: it has interfaces, but no router.
-    end_point: bool,
-    /// The outputs that each interface's messages want.
-    feeds: Vec<Vec<OutputId>>,
-}
-
 struct Run<'a> {
-    workload: &'a Workload,
+    machine: &'a Machine,
+    workload: Workload,
     nodes: Vec<Node>,
     wires: Wires,
     progress: Progress,
 }
 
 impl<'a> Run<'a> {
-    fn new(topology: &Topology, machine: &Machine, workload: &'a Workload, options: &Options) -> Self {
+    fn new(
+        network: &Topology,
+        machine: &'a Machine,
+        workload: Workload,
+        progress: Progress,
+        options: &Options,
+    ) -> Self {
         let mut wires = Wires::new(machine.nodes.len());
-        for link in topology.links() {
+        for link in network.links() {
             wires.add(link.source, link.target);
         }
         let mut nodes: Vec<Node> =
-            topology.node_ids().map(|node| build(topology, machine, node, options, &mut wires)).collect();
-        for rank in topology.rank_ids().filter(|&rank| machine.nodes[rank].has_router) {
-            nodes[rank].feeds = workload.feeds(rank, machine.nodes[rank].interfaces);
+            network.node_ids().map(|node| build(network, machine, node, options, &mut wires)).collect();
+        for (node, parameters) in network.node_ids().zip(&machine.nodes).filter(|(_, node)| node.has_router) {
+            nodes[node].feeds = workload.feeds(node, parameters.interfaces);
+            if parameters.has_background {
+                nodes[node].feeds.push(progress.traffic.feed(node, &workload));
+            }
         }
-        let progress = Progress::new(workload);
-        Self { workload, nodes, wires, progress }
+        Self { machine, workload, nodes, wires, progress }
     }
 
-    fn run(&mut self, machine: &Machine, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
-        for (rank, steps) in NodeId::first(self.workload.steps.len()).zip(&self.workload.steps) {
+    fn run(&mut self, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
+        let (lookahead, clock_hz) = (self.machine.lookahead(), self.machine.clock_hz);
+        let go_on = &mut |cycle| go_on(cycle as f64 / clock_hz);
+        self.start();
+        let mut until = 0;
+        while self.progress.traffic.is_on() && self.progress.received < self.workload.planned && !self.is_stuck() {
+            until += WINDOW;
+            self.make_background(until);
+            take_turns_until(until, self, lookahead, go_on)?;
+            if !go_on(until) {
+                bail!("interrupted at cycle {until}");
+            }
+        }
+        take_turns(self, lookahead, go_on)
+    }
+
+    /// Gives every rank its programs.
+    fn start(&mut self) {
+        for id in ProgramId::first(self.workload.programs.len()) {
+            let rank = self.workload.programs[id].rank;
             let table = self.nodes[rank].table.as_mut().expect("ranks have tables");
-            let at = table.start(steps, self.workload);
+            let at = table.start(id, &self.workload);
             if at < NEVER {
                 self.wires.wake(rank, at);
             }
         }
-        take_turns(self, machine.lookahead(), &mut |cycle| go_on(cycle as f64 / machine.clock_hz))
     }
 
-    fn outcome(&self, plan: &Plan, size: Bytes, options: &Options, machine: &Machine, record: bool) -> Outcome {
-        let last = self.workload.messages.get(self.progress.last.message.index());
-        let tail = last.and_then(|last| self.workload.routes.row(last.lane.index()).last());
-        let tail = tail.filter(|_| options.interfaces == Interfaces::Shared);
-        let credits = tail.map_or(0, |hop| self.progress.last.at + machine.links[hop.link].latency);
-        let cycles = self.progress.end.max(credits);
-        let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
-        let (mut carried, mut peaks) = (Vec::new(), Vec::new());
-        for (link, wire) in plan.topology.links().iter().zip(&machine.links) {
-            let busy = self.nodes[link.source].router.outputs[wire.output].occupancy.busy;
-            carried.push(busy as f64 / CYCLE as f64 / machine.clock_hz);
-            peaks.push(self.nodes[link.target].router.peak(wire.input));
+    /// Says whether no job goes on, whatever the background does.
+    fn is_stuck(&self) -> bool {
+        let rest = |node: &Node| node.table.as_ref().is_none_or(Table::rests);
+        self.progress.issued == self.progress.received && self.nodes.iter().all(rest)
+    }
+
+    /// Makes the messages of the background of the cycles before `until`.
+    fn make_background(&mut self, until: u64) {
+        for Made { message, source, at } in self.progress.traffic.fill(until, &mut self.workload, self.machine) {
+            self.progress.make_room(message, &self.workload);
+            self.nodes[source].table.as_mut().expect("accelerators have tables").queue_background(message, at);
+            self.wires.wake(source, at);
         }
-        let messages = &self.workload.messages;
-        let recorded = if record { messages.as_slice() } else { &[] };
-        let transfers =
-            recorded.iter().zip(&self.progress.times).map(|(message, times)| message.timed(*times, seconds));
+    }
+
+    fn outcomes(&self, jobs: &[Placed], network: &Topology, options: &Options, record: bool) -> Outcomes {
+        let jobs: Vec<Outcome> =
+            (0..).zip(jobs).map(|(number, job)| self.outcome(number, job, network, options, record)).collect();
+        let end = jobs.iter().map(|job| job.cycles).max().unwrap_or(0);
+        let traffic = &self.progress.traffic;
+        let background = traffic.is_on().then(|| traffic.figures(end, self.machine.clock_hz));
+        Outcomes { jobs, background }
+    }
+
+    fn outcome(&self, number: usize, job: &Placed, network: &Topology, options: &Options, record: bool) -> Outcome {
+        let (machine, workload, course) = (self.machine, &self.workload, &self.progress.courses[number]);
+        let places = workload.messages_of(number);
+        let messages = &workload.messages[places.clone()];
+        let tail = (!messages.is_empty()).then(|| workload.first_route(&workload.messages[course.last.message]).last());
+        let tail = tail.flatten().filter(|_| options.interfaces == Interfaces::Shared);
+        let credits = tail.map_or(0, |hop| course.last.at + machine.links[hop.link].latency);
+        let cycles = course.end.max(credits);
+        let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
+        let peak = |(link, wire): (&Link, &Wire)| self.nodes[link.target].router.peak(wire.input);
+        let carried = carried(messages, workload, machine);
+        let recorded = if record { messages } else { &[] };
+        let times = &self.progress.times[places];
+        let transfers = recorded.iter().zip(times).map(|(message, times)| message.timed(*times, seconds));
         Outcome {
             cycles,
             clock_hz: machine.clock_hz,
             packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
-            flits: messages.iter().map(workload::Message::flits).sum(),
-            peaks,
-            buffer_cover: machine.buffer_cover(&self.workload.routes, options),
+            flits: messages.iter().map(Message::flits).sum(),
+            peaks: network.links().iter().zip(&machine.links).map(peak).collect(),
+            buffer_cover: machine.buffer_cover(workload.hops_of(number), options),
             fabric: None,
             trace: Trace {
-                size,
+                size: job.size,
                 seconds: seconds(cycles),
                 occupied: carried.clone(),
                 carried,
@@ -245,133 +388,28 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Returns the seconds for which messages take each link.
+fn carried(messages: &[Message], workload: &Workload, machine: &Machine) -> Vec<f64> {
+    let mut busy = vec![0u64; machine.links.len()];
+    for message in messages {
+        for Part { route, flits, is_first } in message.parts() {
+            for hop in workload.routes.row(route as usize) {
+                let wire = &machine.links[hop.link];
+                let overhead = if is_first { wire.overhead * CYCLE } else { 0 };
+                busy[hop.link] += overhead + flits * wire.flit;
+            }
+        }
+    }
+    busy.into_iter().map(|parts| parts as f64 / CYCLE as f64 / machine.clock_hz).collect()
+}
+
 impl Nodes<Head> for Run<'_> {
     fn wires(&mut self) -> &mut Wires {
         &mut self.wires
     }
 
     fn advance(&mut self, node: NodeId, from: u64, horizon: u64) -> u64 {
-        let steps: &[Step] = self.workload.steps.get(node.index()).map_or(&[], |steps| steps);
-        let shared = Shared { steps, workload: self.workload, progress: &mut self.progress, wires: &mut self.wires };
+        let shared = Shared { workload: &self.workload, progress: &mut self.progress, wires: &mut self.wires };
         self.nodes[node].advance(from, horizon, shared)
-    }
-}
-
-/// Makes a node with its ports; adds the interfaces' ways into its router to the wires.
-fn build(topology: &Topology, machine: &Machine, node: NodeId, options: &Options, wires: &mut Wires) -> Node {
-    let parameters = machine.nodes[node];
-    let wire = |link: &LinkId| machine.links[*link];
-    let from_link = |link: &LinkId| Input::new((*link).into(), wire(link).credit_delay, None);
-    let mut inputs: Vec<Input> = topology.incoming(node).iter().map(from_link).collect();
-    let mut outputs: Vec<Output> = topology
-        .outgoing(node)
-        .iter()
-        .map(|link| Output::new(Some((*link).into()), wire(link), options.buffer_flits(), options.packet_flits()))
-        .collect();
-    let links = outputs.len() as u32;
-    let mut feeds = Vec::new();
-    let inside = machine.injection[node];
-    if parameters.has_router {
-        outputs.extend((0..parameters.interfaces).map(|_| Output::ejection(Wire { delay: 0, ..inside })));
-        for _ in 0..parameters.interfaces {
-            let wire = wires.add(node, node);
-            feeds.push(Feed { output: OutputId::new(outputs.len()), input: Some(InputId::new(inputs.len())) });
-            inputs.push(Input::new(wire, 0, Some(OutputId::new(outputs.len()))));
-            outputs.push(Output::new(Some(wire), inside, options.buffer_flits(), 0));
-        }
-    } else {
-        feeds.extend(OutputId::first(parameters.interfaces as usize).map(|output| Feed { output, input: None }));
-    }
-    let table = topology.is_rank(node).then(|| Table::new(&feeds, parameters.interface_flits));
-    let router = Router::new(inputs, outputs, links, options.virtual_channels);
-    Node { router, table, end_point: !parameters.has_router, feeds: Vec::new() }
-}
-
-impl Node {
-    /// Works through the cycles from `from` on and before `horizon`; says in which there may be something to do next.
-    fn advance(&mut self, from: u64, horizon: u64, mut shared: Shared) -> u64 {
-        self.router.refresh(from, shared.wires);
-        if self.end_point {
-            self.router.absorb(horizon, &mut shared);
-            let next = self.work(from, horizon, &mut shared);
-            return next.min(self.router.next_flit_due());
-        }
-        let Split { mut pairs, mut group, ejects } =
-            self.router.split(horizon, &self.feeds, shared.workload, shared.wires);
-        let first_interface = InputId::new(self.router.inputs.len() - self.feeds.len());
-        let inside = |input: InputId| input >= first_interface;
-        let room =
-            self.table.as_ref().is_none_or(|table| table.has_room(horizon - from, shared.workload, &self.router));
-        let apart = room && !ejects && !group.inputs.iter().any(|&input| inside(input));
-        if !apart {
-            for Pair { input, output } in pairs.extract_if(.., |pair| inside(pair.input)) {
-                group.inputs.push(input);
-                group.outputs.push(output);
-            }
-            group.inputs.sort_unstable();
-        }
-        let mut next = NEVER;
-        for &pair in pairs.iter().filter(|pair| !inside(pair.input)) {
-            next = next.min(self.run_pair(pair, from, horizon, &mut shared));
-        }
-        if apart {
-            next = next.min(self.work(from, horizon, &mut shared));
-            for &pair in pairs.iter().filter(|pair| inside(pair.input)) {
-                next = next.min(self.run_pair(pair, from, horizon, &mut shared));
-            }
-        }
-        if !apart || !group.inputs.is_empty() {
-            next = next.min(self.run_group(&group, from, horizon, !apart, &mut shared));
-        }
-        next.min(self.router.next_flit_due())
-    }
-
-    /// Lets the interfaces work in these cycles; says when they may have something to do next.
-    fn work(&mut self, from: u64, to: u64, shared: &mut Shared) -> u64 {
-        let Some(table) = &mut self.table else { return NEVER };
-        self.router.ended.drain(..).for_each(|ended| table.record(ended, shared.workload));
-        table.work(from, to, &mut self.router, shared)
-    }
-
-    /// Runs an input and an output that nobody else wants; says when they may have something to do next.
-    fn run_pair(&mut self, pair: Pair, from: u64, horizon: u64, shared: &mut Shared) -> u64 {
-        let mut now = from;
-        while now < horizon {
-            match self.router.stream(pair, now, horizon, shared) {
-                Stretch::Done(next) => return next,
-                Stretch::Disturbed(at) => {
-                    let outputs = if pair.output.0 < self.router.links { vec![pair.output] } else { Vec::new() };
-                    let group = Group { inputs: vec![pair.input], outputs };
-                    for &output in &group.outputs {
-                        self.router.outputs[output].take_credits(at.saturating_sub(1), shared.wires);
-                    }
-                    now = self.cycle(at, &group, false, shared);
-                }
-            }
-        }
-        now
-    }
-
-    /// Runs ports that contend, and the interfaces if they work `with` them, cycle by cycle; says when they may have
-    /// something to do next.
-    fn run_group(&mut self, group: &Group, from: u64, horizon: u64, with: bool, shared: &mut Shared) -> u64 {
-        let mut now = from;
-        while now < horizon {
-            now = self.cycle(now, group, with, shared);
-        }
-        now
-    }
-
-    /// Runs one cycle; says which is the next in which there may be something to do.
-    fn cycle(&mut self, now: u64, group: &Group, with_table: bool, shared: &mut Shared) -> u64 {
-        let (mut active, mut retry) = (false, NEVER);
-        match self.router.switch(now, &group.inputs, shared) {
-            Ok(()) => active = true,
-            Err(at) => retry = at,
-        }
-        active |= self.router.receive(now, group, shared);
-        let table = if with_table { self.work(now, now + 1, shared) } else { NEVER };
-        active |= self.router.allocate(&group.inputs);
-        if active { now + 1 } else { retry.min(self.router.next_arrival(group)).min(table) }
     }
 }

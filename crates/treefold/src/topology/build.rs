@@ -104,6 +104,7 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
         nodes,
         links,
         ranks,
+        ordered: false,
         shape,
         place,
         node_of_place: new_id,

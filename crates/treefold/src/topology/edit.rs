@@ -50,6 +50,20 @@ impl Topology {
         Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
     }
 
+    /// Returns the network whose ranks a caller has put in order: a ring visits them in that order, instead of looking
+    /// for a shorter one.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let crossing = from_spec("ring:4", None, None)?.with_ranks(&[0, 2, 1, 3])?.in_given_order();
+    /// assert!(crossing.is_ordered());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn in_given_order(self) -> Self {
+        Self { ordered: true, ..self }
+    }
+
     /// Returns the network with other bandwidths for all links from one node to another, and perhaps for the links
     /// back.
     ///
@@ -117,6 +131,34 @@ impl Topology {
         self.rebuilt(Node::clone, scaled, self.shape.clone())
     }
 
+    /// Returns the network with so many seconds added to the latencies of all links from one node to another, and
+    /// perhaps to those of the links back. A latency that would be negative becomes 0.
+    ///
+    /// # Errors
+    /// If a node or link does not exist, or no link can have the latency.
+    ///
+    /// ```
+    /// use treefold::topology::{Directions, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let cable = ("GPU0".into(), "GPU1".into());
+    /// let farther = ring.with_added_latencies(&[(cable, 1e-6)], Directions::OneWay)?;
+    /// let added = farther.links()[0].latency.seconds() - ring.links()[0].latency.seconds();
+    /// assert!((added - 1e-6).abs() < 1e-12);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn with_added_latencies(&self, seconds: &[(Ends, f64)], directions: Directions) -> Result<Self> {
+        let of = self.of_links(seconds, directions)?;
+        let slower = |link: &Link| {
+            let Some(extra) = of.get(&(link.source, link.target)) else { return Ok(Some(link.clone())) };
+            let [source, target] = [link.source, link.target].map(|end| &self.node(end).name);
+            let latency = Time::from_seconds((link.latency.seconds() + extra).max(0.0));
+            let latency = latency.map_err(|error| error.at(format!("link {source} -> {target}")))?;
+            Ok(Some(Link { latency, ..link.clone() }))
+        };
+        self.rebuilt(Node::clone, slower, self.shape.clone())
+    }
+
     /// Returns the network without all links from one node to another, and perhaps without the links back.
     ///
     /// # Errors
@@ -162,6 +204,25 @@ impl Topology {
             }
         }
         modelled
+    }
+
+    /// Returns the network with a part, above 0, of each link's bandwidth.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let half = ring.with_parts_of_bandwidths(&[0.5; 8]);
+    /// let bandwidth = |of: &treefold::topology::Topology| of.links()[0].bandwidth.bytes_per_second();
+    /// assert_eq!(2.0 * bandwidth(&half), bandwidth(&ring));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn with_parts_of_bandwidths(&self, parts: &[f64]) -> Self {
+        let mut narrowed = self.clone();
+        for (link, part) in narrowed.links.iter_mut().zip(parts) {
+            link.bandwidth = Bandwidth::known(link.bandwidth.bytes_per_second() * part);
+        }
+        narrowed
     }
 
     /// Returns the network with other names for some nodes.
@@ -224,7 +285,8 @@ impl Topology {
         let links = self.links.iter().filter_map(|each| link(each).transpose());
         let links = links.map(|link| link.map(in_place)).collect::<Result<_>>()?;
         let ranks = self.rank_ids().map(place).collect();
-        Self::new(self.name.clone(), nodes, links, Some(ranks), shape)
+        let rebuilt = Self::new(self.name.clone(), nodes, links, Some(ranks), shape)?;
+        Ok(Self { ordered: self.ordered, ..rebuilt })
     }
 }
 
@@ -254,6 +316,7 @@ mod tests {
         let paris = ring.with_node_names(&HashMap::from([("GPU2".into(), "Paris".into())])).unwrap();
         assert_eq!(paris.node(NodeId(0)).name, "Paris");
         assert_eq!(ring.named("mine").unwrap().name(), "mine");
+        assert!(ring.in_given_order().transposed().is_ordered());
     }
 
     #[test]

@@ -97,6 +97,11 @@ fn steps_along(length: u32, wrap: bool, from: u32, to: u32) -> (u32, bool) {
     if forward * 2 <= length { (forward, true) } else { (length - forward, false) }
 }
 
+/// Returns whether both directions along one dimension are equally short.
+fn ties_along(length: u32, wrap: bool, from: u32, to: u32) -> bool {
+    wrap && from != to && from.abs_diff(to) * 2 == length
+}
+
 /// Returns the link from `node` to the neighbouring cell: of two parallel ones, the one listed for that direction.
 fn link_towards(topology: &Topology, node: NodeId, next: NodeId, forward: bool) -> Option<LinkId> {
     let mut links = topology.outgoing(node).iter().filter(|&&link| topology.link(link).target == next);
@@ -104,22 +109,34 @@ fn link_towards(topology: &Topology, node: NodeId, next: NodeId, forward: bool) 
     if forward { links.next().or(first).copied() } else { first.copied() }
 }
 
-/// Appends the links of the dimension-ordered route: X first, then Y, and so on.
-pub(super) fn route(
-    topology: &Topology,
-    dims: &[u32],
-    wrap: bool,
-    source: NodeId,
-    target: NodeId,
-    route: &mut Vec<LinkId>,
-) {
-    let goal = topology.place(target);
+/// The most dimensions in which routers choose among directions that tie; in more, packets go forward.
+const MAX_CHOICES: usize = 3;
+
+/// Counts the dimension-ordered routes among which routers choose: each dimension along which both directions tie
+/// doubles them.
+pub(super) fn ways(topology: &Topology, dims: &[u32], wrap: bool, source: NodeId, target: NodeId) -> u32 {
+    let (from, to) = (topology.place(source), topology.place(target));
+    let ties = |&dimension: &usize| {
+        ties_along(dims[dimension], wrap, coordinate(dims, from, dimension), coordinate(dims, to, dimension))
+    };
+    1 << (0..dims.len()).filter(ties).count().min(MAX_CHOICES)
+}
+
+/// Appends the links of dimension-ordered route number `way`: X first, then Y, and so on. In the first dimension that
+/// ties the lowest bit of `way` says whether to go backward, in the second the next bit.
+pub(super) fn route(topology: &Topology, [source, target]: [NodeId; 2], way: u32, route: &mut Vec<LinkId>) {
+    let Shape::Grid { dims, wrap } = topology.shape() else { return };
+    let (goal, mut way) = (topology.place(target), way);
     let (mut node, mut cell) = (source, topology.place(source));
     for dimension in (0..dims.len()).rev() {
         let (from, to) = (coordinate(dims, cell, dimension), coordinate(dims, goal, dimension));
-        let (hops, forward) = steps_along(dims[dimension], wrap, from, to);
+        let (hops, mut forward) = steps_along(dims[dimension], *wrap, from, to);
+        if ties_along(dims[dimension], *wrap, from, to) {
+            forward = way % 2 == 0;
+            way /= 2;
+        }
         for _ in 0..hops {
-            cell = neighbour(dims, wrap, cell, dimension, forward).expect("a route stays on the grid");
+            cell = neighbour(dims, *wrap, cell, dimension, forward).expect("a route stays on the grid");
             let next = topology.node_at(cell);
             route.push(link_towards(topology, node, next, forward).expect("check_links has found this link"));
             node = next;

@@ -24,6 +24,8 @@ pub(crate) struct Document {
     links: Vec<LinkDocument>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ranks: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    ordered: bool,
     #[serde(default, skip_serializing_if = "is_general")]
     shape: Shape,
 }
@@ -128,7 +130,8 @@ impl Topology {
             None => bail!("rank '{name}' is not a node of {}; list nodes only", document.name),
         };
         let ranks = document.ranks.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
-        Self::new(document.name, nodes, links, ranks, document.shape)
+        let topology = Self::new(document.name, nodes, links, ranks, document.shape)?;
+        Ok(if document.ordered { topology.in_given_order() } else { topology })
     }
 
     pub(crate) fn to_document(&self) -> Document {
@@ -143,6 +146,7 @@ impl Topology {
             links: links.iter().map(|link| LinkDocument::new(link, name_of)).collect(),
             nodes: nodes.iter().map(NodeDocument::new).collect(),
             ranks: (!in_order).then_some(ranks),
+            ordered: self.ordered,
             shape: self.shape.clone(),
         }
     }

@@ -1,6 +1,7 @@
 //! Deterministic shortest routes.
 //!
-//! Tori and meshes route dimension by dimension, X first, in the shorter direction (forward on a tie). All other
+//! Tori and meshes route dimension by dimension, X first, in the shorter direction. On an even ring both may be equally
+//! short: plans count on the way forward, and the packet simulator's routers draw lots for every packet. All other
 //! networks take the fewest hops, then the least latency; on trees that leads up to the nearest common switch and down
 //! again. Ties between equally good next links are spread by the source's place (over a fat tree's up-ports), and by
 //! the destination's on `dgx2` and `bigraph`, as the MultiTree authors do. Cost: one breadth-first search a
@@ -34,10 +35,78 @@ impl Routes {
     }
 }
 
-/// Appends the links of the route from `source` to `target`.
-pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
-    if let Shape::Grid { dims, wrap } = topology.shape() {
-        return grid::route(topology, dims, *wrap, source, target, route);
+impl Topology {
+    /// Appends the links of the route from `source` to `target` to `route`.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:4", None, None)?;
+    /// let mut route = Vec::new();
+    /// line.route(NodeId(3), NodeId(1), &mut route);
+    /// let names: Vec<String> = route.iter().map(|&link| line.describe_link(link)).collect();
+    /// assert_eq!(names, ["GPU3 -> GPU2", "GPU2 -> GPU1"]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn route(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) {
+        walk(self, source, target, 0, route);
+    }
+
+    /// Returns the number of routes from `source` to `target` among which routers choose anew for every packet: more
+    /// than one on a torus, where both directions around a ring are equally short.
+    pub fn ways(&self, source: NodeId, target: NodeId) -> u32 {
+        ways(self, source, target)
+    }
+
+    /// Appends the links of route number `way` of the [`Self::ways`] from `source` to `target`; number 0 is the one
+    /// that [`Self::route`] appends.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let mut route = Vec::new();
+    /// ring.append_way(NodeId(0), NodeId(2), 1, &mut route);
+    /// let names: Vec<String> = route.iter().map(|&link| ring.describe_link(link)).collect();
+    /// assert_eq!((ring.ways(NodeId(0), NodeId(2)), ring.ways(NodeId(0), NodeId(1))), (2, 1));
+    /// assert_eq!(names, ["GPU0 -> GPU3", "GPU3 -> GPU2"]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn append_way(&self, source: NodeId, target: NodeId, way: u32, route: &mut Vec<LinkId>) {
+        walk(self, source, target, way, route);
+    }
+
+    /// Returns whether there is a route from `source` to `target`. Between ranks there always is one.
+    pub fn reaches(&self, source: NodeId, target: NodeId) -> bool {
+        reaches(self, source, target)
+    }
+
+    /// Returns the number of links of the route from `source` to `target`, which must exist.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert_eq!(ring.hops(NodeId(0), NodeId(2)), 2);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn hops(&self, source: NodeId, target: NodeId) -> u32 {
+        hops(self, source, target)
+    }
+}
+
+/// Counts the routes from `source` to `target` among which routers choose for every packet.
+fn ways(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
+    match topology.shape() {
+        Shape::Grid { dims, wrap } => grid::ways(topology, dims, *wrap, source, target),
+        _ => 1,
+    }
+}
+
+/// Appends the links of route number `way` from `source` to `target`.
+fn walk(topology: &Topology, source: NodeId, target: NodeId, way: u32, route: &mut Vec<LinkId>) {
+    if matches!(topology.shape(), Shape::Grid { .. }) {
+        return grid::route(topology, [source, target], way, route);
     }
     let distances = distances_to(topology, target);
     let key = tie_break(topology, source, target);
@@ -55,7 +124,7 @@ pub(super) fn route(topology: &Topology, source: NodeId, target: NodeId, route: 
 }
 
 /// Returns the hops from `source` to `target`.
-pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
+fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
     match topology.shape() {
         Shape::Grid { dims, wrap } => grid::hops(topology, dims, *wrap, source, target),
         _ => distances_to(topology, target)[source].hops,
@@ -63,7 +132,7 @@ pub(super) fn hops(topology: &Topology, source: NodeId, target: NodeId) -> u32 {
 }
 
 /// Returns whether `target` can be reached from `source`.
-pub(super) fn reaches(topology: &Topology, source: NodeId, target: NodeId) -> bool {
+fn reaches(topology: &Topology, source: NodeId, target: NodeId) -> bool {
     matches!(topology.shape(), Shape::Grid { .. }) || distances_to(topology, target)[source] != FAR
 }
 

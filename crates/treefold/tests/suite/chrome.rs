@@ -59,7 +59,7 @@ fn depth(intervals: &[(f64, f64)]) -> usize {
 }
 
 fn assert_readable(plan: &Plan, trace: &Trace) {
-    let text = to_chrome(plan, trace);
+    let text = to_chrome(&[(plan, trace)]);
     let (tracks, process) = read(&text);
     assert_eq!(process["time_s"].as_f64().unwrap(), trace.seconds);
     for track in tracks.values() {
@@ -87,7 +87,7 @@ fn assert_readable(plan: &Plan, trace: &Trace) {
         assert!(slices().count() == spans().count() && (bytes[0] - bytes[1]).abs() <= 1e-9 * bytes[1], "{name}");
     }
     assert!(tracks.values().all(|track| track.place.is_some()), "a transfer on a track without a link");
-    assert_eq!(text, to_chrome(plan, &simulate(plan, trace.size.0)), "not the same twice");
+    assert_eq!(text, to_chrome(&[(plan, &simulate(plan, trace.size.0))]), "not the same twice");
 }
 
 proptest! {
@@ -118,7 +118,7 @@ fn transfers_that_overlap_lie_beside_each_other() {
     let plan = plan.unchecked();
     let trace = simulate(&plan, 4096);
     assert_readable(&plan, &trace);
-    let (tracks, process) = read(&to_chrome(&plan, &trace));
+    let (tracks, process) = read(&to_chrome(&[(&plan, &trace)]));
     assert_eq!(process["name"], "all-reduce by by hand on a\\b \"c\", 4KiB");
     let names: Vec<&str> = tracks.values().map(|track| track.name.as_str()).collect();
     let [there, back] = ["the \"first\" -> C:\\second", "C:\\second -> the \"first\""];
@@ -132,7 +132,7 @@ fn transfers_that_overlap_lie_beside_each_other() {
 #[test]
 fn every_link_has_a_track_even_if_nothing_is_sent() {
     let plan = crate::common::planned("ring", "torus:2x4");
-    let (tracks, _) = read(&to_chrome(&plan, &simulate(&plan, 0)));
+    let (tracks, _) = read(&to_chrome(&[(&plan, &simulate(&plan, 0))]));
     let places: BTreeSet<_> = tracks.values().map(|track| track.place.unwrap()).collect();
     assert_eq!((tracks.len(), places.len()), (plan.topology.links().len(), plan.topology.links().len()));
     assert!(tracks.values().all(|track| track.slices.is_empty()));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::common::networks::cases;
+use crate::common::{self, networks::cases};
 use proptest::prelude::*;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{self, options::RouteBy};
@@ -12,20 +12,25 @@ use treefold::sim::packet::{Options, Outcome, simulate};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
-fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
+pub fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
     let whole = from_spec(spec, None, None).unwrap();
     Arc::new(if ranks.is_empty() { whole } else { whole.with_ranks(ranks).unwrap() })
 }
 
-fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
+pub fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).map_err(|error| error.to_string())?;
     let options = Options { fabric, ..Options::default() };
     simulate(&plan, Bytes(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
 }
 
+/// One direction of a link of the paper; its latency is that of the switches.
+pub fn link(source: u32, target: u32) -> Link {
+    Link { bandwidth: Bandwidth::known(25e9), latency: Time(0), ..common::link(source, target) }
+}
+
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
 fn chain(switches: u32) -> Arc<Topology> {
-    let mut nodes = crate::common::accelerators(2);
+    let mut nodes = common::accelerators(2);
     let latency = Time(150_000);
     let switch = |number: u32| Node {
         latency,
@@ -34,13 +39,6 @@ fn chain(switches: u32) -> Arc<Topology> {
         ..Node::switch(format!("S{number}"))
     };
     nodes.extend((0..switches).map(switch));
-    let link = |source, target| Link {
-        source: NodeId(source),
-        target: NodeId(target),
-        bandwidth: Bandwidth::known(25e9),
-        latency: Time(0),
-        overhead: Time(0),
-    };
     let mut order = vec![0];
     order.extend(2..switches + 2);
     order.push(1);
@@ -49,7 +47,7 @@ fn chain(switches: u32) -> Arc<Topology> {
 }
 
 /// Bytes a second.
-fn bandwidth(algorithm: &str, size: u64, fabric: Fabric) -> f64 {
+pub fn bandwidth(algorithm: &str, size: u64, fabric: Fabric) -> f64 {
     let outcome = run(&network("dgx2:planes=6", &[]), algorithm, size, fabric).unwrap();
     size as f64 / outcome.trace.seconds
 }
@@ -146,8 +144,10 @@ fn multicasts_serve_all_gathers_and_broadcasts() {
         let plan = derived(&topology, "innet-pull", collective);
         let seconds = simulated(&plan, 8 << 20, Fabric::default()).trace.seconds;
         let rate = (8 << 20) as f64 / seconds;
-        // What comes in is 144 bytes a line, beside the acknowledgements that go out; nothing is sent twice.
-        assert!((100e9..140e9).contains(&rate), "{collective}: {rate}");
+        // What comes in is 144 bytes a line, beside the acknowledgements that go out; nothing is sent twice, and a
+        // gather's own sixteenth does not come in.
+        let most = 150e9 * 128.0 / 144.0 * 16.0 / 15.0;
+        assert!((100e9..most).contains(&rate), "{collective}: {rate}");
     }
 }
 
@@ -274,7 +274,7 @@ proptest! {
         (speedup, queue, timeout, seed) in (1u32..4, 9u32..200, 1000u32..6000, any::<u64>()),
         (pull, barrier, size) in (any::<bool>(), any::<bool>(), 0u64..300_000),
         (reorder, window, acknowledged) in (1u32..300, 1u32..100, any::<bool>()),
-        (hashed, multicast, deterministic) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        (hashed, multicast, deterministic, buffer) in (any::<bool>(), any::<bool>(), any::<bool>(), 9u32..100),
     ) {
         let fabric = Fabric {
             table: Some(Bytes(entries * 128)),
@@ -296,8 +296,10 @@ proptest! {
         };
         let topology = network("dgx2:planes=2", &ranks);
         let algorithm = if pull { "innet-pull" } else { "innet-push" };
-        let outcome = run(&topology, algorithm, size, fabric.clone()).unwrap();
-        let again = run(&topology, algorithm, size, fabric).unwrap();
+        let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
+        let options = Options { buffer_flits: Some(buffer), fabric, ..Options::default() };
+        let outcome = simulate(&plan, Bytes(size), &options, false, &mut |_| true).unwrap();
+        let again = simulate(&plan, Bytes(size), &options, false, &mut |_| true).unwrap();
         prop_assert_eq!(outcome.cycles, again.cycles);
         prop_assert!(deterministic || outcome.fabric.unwrap().table_peak.0 <= entries * 128);
     }

@@ -14,7 +14,8 @@ use proptest::sample::select;
 use treefold::plan::Plan;
 use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
-use treefold::sim::packet::{FlowControl, Interfaces, Options, simulate};
+use treefold::sim::Job;
+use treefold::sim::packet::{FlowControl, Interfaces, Options, Sending, Together, simulate};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
@@ -23,12 +24,44 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcome => outcome.unwrap(),
     };
-    let (cycles, received) = flits::cycles(plan, Bytes(size), options);
+    let (cycles, received) = flits::cycles(&[Job::new(plan, Bytes(size))], options);
     let seen: Vec<u64> =
         outcome.trace.transfers.iter().map(|span| (span.received * outcome.clock_hz).round() as u64).collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
-    assert_eq!(outcome.cycles, cycles, "{} {options:?}", plan.algorithm);
+    assert_eq!([outcome.cycles], *cycles, "{} {options:?}", plan.algorithm);
+}
+
+/// Holds for several jobs that both simulators agree on when each ends and every message is received.
+fn agrees_on_jobs(jobs: &[Job], options: &Options) {
+    let together = Together { jobs, background: None };
+    let outcomes = match together.simulate(options, Sending::All, true, &mut |_| true) {
+        Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
+        outcomes => outcomes.unwrap().jobs,
+    };
+    let (cycles, received) = flits::cycles(jobs, options);
+    let cycles_of = outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received * job.clock_hz));
+    let seen: Vec<u64> = cycles_of.map(|cycle| cycle.round() as u64).collect();
+    let first = seen.iter().zip(&received).position(|(a, b)| a != b);
+    assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{options:?}");
+    assert_eq!(outcomes.iter().map(|job| job.cycles).collect::<Vec<_>>(), cycles, "{options:?}");
+}
+
+#[test]
+fn jobs_on_the_same_ranks_and_on_two_groups() {
+    let torus = spec("torus:2x3");
+    let [left, right] = [[0, 1, 3], [4, 5, 2]].map(|ranks| Arc::new(torus.with_ranks(&ranks).unwrap()));
+    let plan = |name: &str, on: &Arc<Topology>| planners::plan(name, on, &planners::Options::default()).unwrap();
+    let (ring, trees, dbtree) = (plan("ring", &torus), plan("multitree", &torus), plan("dbtree", &torus));
+    let (one, other) = (plan("multitree", &left), plan("ring", &right));
+    let shared = Options { interfaces: Interfaces::Shared, ..Options::default() };
+    let message = Options { flow_control: FlowControl::Message, lockstep: Some(true), ..Options::default() };
+    for options in [Options::default(), shared, message] {
+        for plans in [[&ring, &ring], [&ring, &trees], [&dbtree, &trees], [&dbtree, &dbtree], [&one, &other]] {
+            let job = |(plan, size): (_, u64)| Job::new(plan, Bytes(size));
+            agrees_on_jobs(&plans.iter().copied().zip([6000, 4000]).map(job).collect::<Vec<_>>(), &options);
+        }
+    }
 }
 
 /// Holds for a plan of `algorithm` that both simulators agree on every machine of the paper.
@@ -143,12 +176,15 @@ fn drawn(sizes: Range<u64>) -> impl Strategy<Value = Drawn> {
     })
 }
 
+/// Plans a network with all planners that fit it.
+fn all_fitting(network: &Arc<Topology>) -> Vec<Plan> {
+    let plan = |name| planners::plan(name, network, &planners::Options::default()).ok();
+    PLANNERS.iter().filter_map(|planner| plan(planner.name)).collect()
+}
+
 /// Holds for one of the planners that fit the network that both simulators agree.
 fn agrees_with_a_planner(drawn: &Drawn) {
-    let fitting: Vec<Plan> = PLANNERS
-        .iter()
-        .filter_map(|planner| planners::plan(planner.name, &drawn.network, &planners::Options::default()).ok())
-        .collect();
+    let fitting = all_fitting(&drawn.network);
     agrees(&fitting[drawn.pick.index(fitting.len())], drawn.size, &drawn.options);
 }
 
@@ -158,6 +194,26 @@ proptest! {
     #[test]
     fn random_networks_and_machines(drawn in drawn(1..6000)) {
         agrees_with_a_planner(&drawn);
+    }
+
+    #[test]
+    fn several_jobs_on_random_networks_and_machines(
+        drawn in drawn(1..3000),
+        picks in prop::collection::vec((any::<prop::sample::Index>(), 1u64..3000, any::<u64>()), 1..=2),
+    ) {
+        let fitting = all_fitting(&drawn.network);
+        let first = fitting[drawn.pick.index(fitting.len())].clone();
+        let mut plans = vec![(first, drawn.size)];
+        for (pick, size, seed) in picks {
+            let mut random = Random::new(seed);
+            let accelerators = drawn.network.num_accelerators() as u32;
+            let chosen: Vec<u32> = (0..accelerators).filter(|_| random.below(3) > 0).collect();
+            let network = drawn.network.with_ranks(&chosen).map_or_else(|_| Arc::clone(&drawn.network), Arc::new);
+            let fitting = all_fitting(&network);
+            plans.push((fitting[pick.index(fitting.len())].clone(), size));
+        }
+        let jobs: Vec<Job> = plans.iter().map(|(plan, size)| Job::new(plan, Bytes(*size))).collect();
+        agrees_on_jobs(&jobs, &drawn.options);
     }
 
     #[test]

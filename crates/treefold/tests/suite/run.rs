@@ -184,7 +184,7 @@ fn numbers_are_joined_as_their_names_say() {
 const HOME: &str = "127.0.0.1";
 
 /// Meshes of `ranks` ranks in this process, all connected.
-fn meshes(ranks: u32) -> Vec<Mesh> {
+pub fn meshes(ranks: u32) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
     let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
     let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
@@ -197,14 +197,14 @@ fn meshes(ranks: u32) -> Vec<Mesh> {
     all
 }
 
-fn ring(ranks: u32, trees: bool) -> Plan {
+pub fn ring(ranks: u32, trees: bool) -> Plan {
     let topology = Arc::new(from_spec(&format!("full:{ranks}"), None, None).unwrap());
     let name = if trees { "dbtree" } else { "ring" };
     planners::plan(name, &topology, &planners::Options::default()).unwrap()
 }
 
 /// Runs `work` for each mesh on a thread of its own.
-fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + Sync) -> Vec<T> {
+pub fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..).zip(meshes).map(|(rank, mesh)| scope.spawn(move || work(rank, mesh))).collect();
@@ -214,7 +214,7 @@ fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T + S
 
 const TIMEOUTS: Timeouts = Timeouts { silence: Duration::from_secs(1), operation: Some(Duration::from_secs(5)) };
 
-fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
+pub fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
     let program = Program::new(plan, NodeId(rank), elements, 4, Time(1_000_000)).unwrap();
     let mut vector: Vec<u32> = (0..elements as u32).map(|element| element * 3 + rank).collect();
     let mut scratch = Vec::new();

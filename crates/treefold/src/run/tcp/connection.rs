@@ -3,16 +3,20 @@
 //! Outgoing frames that are ready go first; then messages follow, each chosen only when the one before has left for the
 //! kernel. The kernel keeps little that is not yet on the wire, so the order of sends stays the operation's choice.
 
+mod reading;
+
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::time::Instant;
 
 use mio::net::TcpStream;
 use socket2::SockRef;
 
 use super::frame::{END_OF_BURST, Frame, HEADER, Kind};
+use super::probe::{Probe, RoundTrips};
 use super::usage::Usage;
 use crate::ids::NodeId;
-use crate::run::operation::{Message, Operation, Sink};
+use crate::run::operation::{Message, Operation};
 use crate::run::program::{PeerId, TaskId};
 
 /// The most bytes that are read from a connection before the others have their turn.
@@ -26,13 +30,15 @@ const MAX_UNSENT: usize = 512 << 10;
 /// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
 /// makes packets of up to 64 KiB where the round trip is short. A shaper with a smaller bucket (32 KiB is common) cuts
 /// those into frames one by one, which takes five times the processor time at both ends and lets queues overflow.
-const BURST: usize = 24 << 10;
+pub const BURST: usize = 24 << 10;
 /// The bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a
 /// connection whose buffers stay full looks dead.
 const AHEAD: u64 = 32 << 10;
 /// The most bytes of frames of later operations that are kept, so that control messages behind them can be read. Peers
 /// send little ahead; only a peer that sends to ranks which have long stopped reading reaches the limit.
 const EARLY: u64 = 4 << 20;
+/// The frames of a probe that are written before the other connections have their turn.
+const PROBE_VISIT: usize = 16;
 /// The most pieces that are written at a time.
 const SLICES: usize = 64;
 
@@ -43,6 +49,13 @@ pub struct Connection {
     pub(super) writable: bool,
     /// Whether the peer has said farewell.
     pub(super) left: bool,
+    /// How often the pair had lost its connection when this one was made.
+    pub(super) life: u32,
+    pub(super) trips: RoundTrips,
+    /// The probe at work.
+    pub(super) probe: Option<Probe>,
+    /// The bytes of bodies that have come.
+    pub(super) received: u64,
     /// Frames that are ready to go.
     queue: VecDeque<Vec<u8>>,
     /// The bytes of the first of them that have gone.
@@ -107,12 +120,16 @@ pub enum Received {
 
 impl Connection {
     /// Wraps a connection to a peer, which is on this machine (`is_near`) or on another one.
-    pub(super) fn new(stream: TcpStream, is_near: bool) -> Self {
+    pub(super) fn new(stream: TcpStream, is_near: bool, life: u32) -> Self {
         Self {
             stream,
             readable: true,
             writable: true,
             left: false,
+            life,
+            trips: RoundTrips::default(),
+            probe: None,
+            received: 0,
             queue: VecDeque::new(),
             queue_done: 0,
             sending: None,
@@ -136,7 +153,17 @@ impl Connection {
     /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent.
     pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
         (self.usage.peer_has_begun, self.ahead) = (false, 0);
-        let unsent = (2 * message).clamp(MIN_UNSENT, MAX_UNSENT);
+        self.probe.iter_mut().for_each(Probe::stop);
+        self.limit_unsent((2 * message).clamp(MIN_UNSENT, MAX_UNSENT))
+    }
+
+    /// Begins a probe, of which the kernel keeps little unsent.
+    pub(super) fn begin_probe(&mut self, probe: Probe) -> io::Result<()> {
+        self.probe = Some(probe);
+        self.limit_unsent(MIN_UNSENT)
+    }
+
+    fn limit_unsent(&mut self, unsent: usize) -> io::Result<()> {
         if unsent != self.unsent {
             SockRef::from(&self.stream).set_tcp_notsent_lowat(unsent as u32)?;
             self.unsent = unsent;
@@ -157,8 +184,11 @@ impl Connection {
     /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.
     pub(super) fn write(&mut self, mut work: Option<(&mut Operation<'_>, PeerId, u32)>) -> io::Result<bool> {
         let mut progress = false;
+        let mut frames = PROBE_VISIT;
         while self.writable {
-            let written = if self.sending.is_none() && !self.queue.is_empty() {
+            let written = if self.probe.as_ref().is_some_and(Probe::is_within_frame) {
+                self.write_probe()
+            } else if self.sending.is_none() && !self.queue.is_empty() {
                 self.write_queue()
             } else if let Some((operation, peer, sequence)) = &mut work {
                 if self.sending.is_none() {
@@ -174,6 +204,9 @@ impl Connection {
                     self.sending = Some(Sending { task, header: frame.to_bytes(), done: 0 });
                 }
                 self.write_message(operation)
+            } else if frames > 0 && self.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now())) {
+                frames -= 1;
+                self.write_probe()
             } else {
                 break;
             };
@@ -185,6 +218,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
                     self.usage.full();
+                    self.probe.iter_mut().for_each(|probe| probe.full(Instant::now()));
                     return Ok(progress);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -204,6 +238,13 @@ impl Connection {
             self.queue.pop_front();
             self.queue_done = 0;
         }
+        Ok(written)
+    }
+
+    fn write_probe(&mut self) -> io::Result<usize> {
+        let probe = self.probe.as_mut().expect("a probe is at work");
+        let written = SockRef::from(&self.stream).send_with_flags(probe.rest(), END_OF_BURST)?;
+        probe.gone(written);
         Ok(written)
     }
 
@@ -249,202 +290,5 @@ impl Connection {
         }
         self.usage.empty();
         self.usage.peer_has_begun = false;
-    }
-
-    /// Reads and drops all bytes that have come; returns whether the peer has closed the connection.
-    pub(super) fn drained(&mut self) -> bool {
-        let mut dropped = [0; 1 << 12];
-        loop {
-            match (&self.stream).read(&mut dropped) {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(error) => return error.kind() != ErrorKind::WouldBlock,
-            }
-        }
-    }
-
-    /// Returns the body of the frame that was returned last.
-    pub(super) fn body(&self) -> &[u8] {
-        self.returned.bytes()
-    }
-
-    /// Reads until a frame comes that is no message of this operation, or nothing is left. `sequence` is the number of
-    /// the operation at work, or of the last one; frames of later ones are kept.
-    pub(super) fn read(
-        &mut self,
-        mut work: Option<(&mut Operation<'_>, PeerId)>,
-        sequence: u32,
-        progress: &mut bool,
-    ) -> io::Result<Received> {
-        if let Some((operation, peer)) = &mut work
-            && let Some(received) = self.take_early(operation, *peer, sequence, progress)
-        {
-            return Ok(received);
-        }
-        let mut left = VISIT;
-        while self.readable {
-            let Some((frame, used)) = self.coming else {
-                if self.header_done < HEADER {
-                    let Some(read) = self.read_some(None)? else { break };
-                    (*progress, self.header_done) = (true, self.header_done + read);
-                    continue;
-                }
-                let frame = Frame::from_bytes(&self.header).map_err(io::Error::other)?;
-                match self.begin(frame, &mut work, sequence) {
-                    Some(used) => (self.coming, self.body_done) = (Some((frame, used)), 0),
-                    None if frame.kind == Kind::Data && work.is_some() && frame.sequence == sequence => {
-                        return Ok(Received::Foreign);
-                    }
-                    None => break,
-                }
-                continue;
-            };
-            if self.body_done < frame.length as usize {
-                let Some(read) = self.read_body(frame, used, work.as_mut().map(|work| &mut *work.0))? else { break };
-                *progress = true;
-                left = left.saturating_sub(read);
-            }
-            if self.body_done == frame.length as usize {
-                (self.coming, self.header_done) = (None, 0);
-                if let Some(received) = self.finish(frame, used, &mut work, sequence, progress) {
-                    return Ok(received);
-                }
-            }
-            if left == 0 {
-                break;
-            }
-        }
-        Ok(Received::Nothing)
-    }
-
-    /// Uses a frame that has come wholly; returns it if it is no message of the operation at work.
-    fn finish(
-        &mut self,
-        frame: Frame,
-        used: Use,
-        work: &mut Option<(&mut Operation<'_>, PeerId)>,
-        sequence: u32,
-        progress: &mut bool,
-    ) -> Option<Received> {
-        match (used, work) {
-            (Use::Take(task), Some((operation, _))) => operation.end(task),
-            (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
-            (Use::Keep, _) => {
-                std::mem::swap(&mut self.returned, &mut self.body);
-                return Some(Received::Frame(frame));
-            }
-            (Use::Early, work) => {
-                self.early.push_back((frame, std::mem::take(&mut self.body)));
-                // Its operation may have begun while it came.
-                let (operation, peer) = work.as_mut()?;
-                return self.take_early(operation, *peer, sequence, progress);
-            }
-            _ => {}
-        }
-        None
-    }
-
-    /// Uses the messages that came before their operation began; returns the first frame that is no message of it.
-    fn take_early(
-        &mut self,
-        operation: &mut Operation<'_>,
-        peer: PeerId,
-        sequence: u32,
-        progress: &mut bool,
-    ) -> Option<Received> {
-        while self.early.front().is_some_and(|(frame, _)| frame.sequence <= sequence) {
-            let (frame, message) = self.early.pop_front()?;
-            self.early_bytes -= frame.length;
-            *progress = true;
-            match frame.kind {
-                _ if frame.sequence < sequence => {}
-                Kind::Data => match operation.receiver(peer, frame.message()) {
-                    Some(task) if operation.bytes(task) as u64 == frame.length => operation.park(task, message),
-                    _ => return Some(Received::Foreign),
-                },
-                _ => {
-                    self.returned = message;
-                    return Some(Received::Frame(frame));
-                }
-            }
-        }
-        None
-    }
-
-    /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
-    fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, PeerId)>, sequence: u32) -> Option<Use> {
-        let used = match frame.kind {
-            Kind::Control | Kind::Bye => Use::Keep,
-            _ if frame.sequence < sequence => Use::Drop,
-            _ if frame.sequence > sequence => {
-                self.early_bytes = self.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
-                Use::Early
-            }
-            Kind::Start if work.is_some() => Use::Keep,
-            Kind::Start => Use::Drop,
-            Kind::Data if work.is_none() => Use::Drop,
-            Kind::Data => {
-                let (operation, peer) = work.as_mut()?;
-                let task = operation.receiver(*peer, frame.message());
-                let task = task.filter(|&task| operation.bytes(task) as u64 == frame.length)?;
-                if operation.may_use(task) { Use::Take(task) } else { Use::Park(task) }
-            }
-        };
-        self.body.resize(match used {
-            Use::Keep | Use::Park(_) | Use::Early => frame.length as usize,
-            Use::Take(_) | Use::Drop => BLOCK,
-        });
-        Some(used)
-    }
-
-    /// Reads into a range of the body, or else into the header; returns the bytes read, or `None` if nothing has come.
-    fn read_some(&mut self, body: Option<std::ops::Range<usize>>) -> io::Result<Option<usize>> {
-        let target = match body {
-            Some(range) => &mut self.body.bytes_mut()[range],
-            None => &mut self.header[self.header_done..],
-        };
-        read_bytes(&mut self.readable, (&self.stream).read(target))
-    }
-
-    fn read_body(
-        &mut self,
-        frame: Frame,
-        used: Use,
-        operation: Option<&mut Operation<'_>>,
-    ) -> io::Result<Option<usize>> {
-        let length = frame.length as usize;
-        let read = match (used, operation) {
-            (Use::Take(task), Some(operation)) => match operation.sink(task, self.body_done) {
-                Sink::Place(range) => read_bytes(&mut self.readable, (&self.stream).read(operation.place(range)))?,
-                Sink::Take => {
-                    let at = self.body_done % BLOCK;
-                    let read = self.read_some(Some(at..BLOCK.min(at + length - self.body_done)))?;
-                    let end = at + read.unwrap_or(0);
-                    if end == BLOCK || self.body_done + end - at == length {
-                        operation.take(task, self.body_done - at, &self.body.bytes()[..end]);
-                    }
-                    read
-                }
-            },
-            (Use::Drop, _) => self.read_some(Some(0..BLOCK.min(length - self.body_done)))?,
-            _ => self.read_some(Some(self.body_done..length))?,
-        };
-        self.body_done += read.unwrap_or(0);
-        self.moved += if matches!(used, Use::Take(_) | Use::Park(_)) { read.unwrap_or(0) as u64 } else { 0 };
-        Ok(read)
-    }
-}
-
-/// Returns the bytes that a read has read, or `None` if nothing has come; the end of the stream is an error.
-fn read_bytes(readable: &mut bool, read: io::Result<usize>) -> io::Result<Option<usize>> {
-    match read {
-        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-            *readable = false;
-            Ok(None)
-        }
-        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use super::Mesh;
+use super::connection::Connection;
 use super::faults::Failure;
 use super::frame::{Frame, Kind};
 use crate::error::{self, Error};
@@ -31,6 +32,8 @@ pub enum ControlMessage {
     Cut {
         /// The rank that could not be reached.
         rank: NodeId,
+        /// How often the two had lost their connection before.
+        life: u32,
         /// How it was noticed.
         cause: String,
     },
@@ -48,12 +51,16 @@ pub enum ControlMessage {
 }
 
 impl ControlMessage {
-    /// Returns the message as bytes: a kind, a number, a text.
+    /// Returns the message as bytes: a kind, a number, a text; before the text of a cut goes the life.
     pub fn to_bytes(&self) -> Vec<u8> {
+        let cut;
         let (kind, number, text): (u8, u32, &[u8]) = match self {
             Self::Above(message) => (0, 0, message),
             Self::Gone { rank, cause } => (1, rank.0, cause.as_bytes()),
-            Self::Cut { rank, cause } => (2, rank.0, cause.as_bytes()),
+            Self::Cut { rank, life, cause } => {
+                cut = [&life.to_le_bytes()[..], cause.as_bytes()].concat();
+                (2, rank.0, &cut)
+            }
             Self::GiveUp { sequence, cause } => (3, *sequence, cause.as_bytes()),
             Self::Ping => (4, 0, &[]),
             Self::Pong => (5, 0, &[]),
@@ -71,10 +78,15 @@ impl ControlMessage {
         };
         let number = u32::from_le_bytes([a, b, c, d]);
         let cause = || String::from_utf8_lossy(rest).into_owned();
+        let short = || Error::new("a control message is too short; all ranks need the same treefold");
         Ok(match kind {
             0 => Self::Above(rest.to_vec()),
             1 => Self::Gone { rank: NodeId(number), cause: cause() },
-            2 => Self::Cut { rank: NodeId(number), cause: cause() },
+            2 => {
+                let (life, cause) = rest.split_first_chunk().ok_or_else(short)?;
+                let cause = String::from_utf8_lossy(cause).into_owned();
+                Self::Cut { rank: NodeId(number), life: u32::from_le_bytes(*life), cause }
+            }
             3 => Self::GiveUp { sequence: number, cause: cause() },
             4 => Self::Ping,
             5 => Self::Pong,
@@ -95,6 +107,7 @@ impl Mesh {
             return Ok(());
         }
         self.last_broadcast[origin] = frame.transfer;
+        self.log(origin, frame.transfer, || frame.with_body(body));
         let others = self.connections.iter_mut().enumerate().filter(|&(rank, _)| rank != peer.index());
         others
             .filter_map(|(_, connection)| connection.as_mut())
@@ -118,10 +131,11 @@ impl Mesh {
                 self.faults.lose(rank, origin, &cause);
                 return self.check_faults();
             }
-            ControlMessage::Cut { rank, cause } => {
-                self.faults.cut(rank, origin, &cause);
+            ControlMessage::Cut { rank, life, cause } => {
+                self.faults.cut(rank, origin, life, &cause);
+                // The connection that came back may be there already.
                 if rank == self.rank {
-                    self.connections[origin] = None;
+                    self.connections[origin].take_if(|connection| connection.life <= life);
                 }
                 return self.check_faults();
             }
@@ -142,7 +156,15 @@ impl Mesh {
         self.broadcasts += 1;
         let frame = Frame { kind: Kind::Control, sequence: 0, transfer: self.broadcasts, origin: self.rank, length: 0 };
         let bytes = frame.with_body(&message.to_bytes());
+        self.log(self.rank, self.broadcasts, || bytes.clone());
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(bytes.clone()));
+    }
+
+    /// Keeps a control message for connections that come back, which only watched groups have.
+    fn log(&mut self, origin: NodeId, number: u32, frame: impl FnOnce() -> Vec<u8>) {
+        if self.watch.is_some() {
+            self.reunions.record(origin, number, frame());
+        }
     }
 
     /// Ends the operation at work on every rank.
@@ -153,15 +175,17 @@ impl Mesh {
 
     /// Closes a connection that does not work any more, and reports why.
     pub(super) fn close_broken(&mut self, peer: NodeId, error: &io::Error, needed: bool) -> Result<(), Failure> {
-        let left = self.connections[peer].take().is_some_and(|connection| connection.left);
+        let Some(Connection { left, life, .. }) = self.connections[peer].take() else { return Ok(()) };
         self.left[peer] = left;
         let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
         if left {
             return if needed { self.report_gone(peer, LEFT.to_owned()) } else { Ok(()) };
         }
         // The other end closes its half of a connection that is cut; that does not mean that its rank is gone.
-        if dead_end.contains(&error.kind()) || self.faults.is_cut(peer, self.rank) {
-            return self.report_cut(peer, error.to_string(), needed);
+        let is_cut = dead_end.contains(&error.kind()) || self.faults.is_cut(peer, self.rank, life);
+        // An end may also drop a connection that has just come back, which no plan uses yet.
+        if is_cut || !self.faults.is_used(peer, self.rank, life) {
+            return self.report_cut(peer, life, error.to_string(), needed);
         }
         self.report_gone(peer, format!("is gone: its connection broke: {error}"))
     }
@@ -173,9 +197,9 @@ impl Mesh {
         self.check_faults()
     }
 
-    fn report_cut(&mut self, peer: NodeId, cause: String, needed: bool) -> Result<(), Failure> {
-        if self.faults.cut(peer, self.rank, &cause) {
-            self.broadcast(&ControlMessage::Cut { rank: peer, cause: cause.clone() });
+    fn report_cut(&mut self, peer: NodeId, life: u32, cause: String, needed: bool) -> Result<(), Failure> {
+        if self.faults.cut(peer, self.rank, life, &cause) {
+            self.broadcast(&ControlMessage::Cut { rank: peer, life, cause: cause.clone() });
         }
         self.check_faults()?;
         if needed { Err(Failure::Cut { rank: peer, by: self.rank, cause }) } else { Ok(()) }
@@ -185,7 +209,10 @@ impl Mesh {
     pub(super) fn report_missing(&mut self, peer: NodeId) -> Result<(), Failure> {
         match self.left[peer] {
             true => self.report_gone(peer, LEFT.to_owned()),
-            false => self.report_cut(peer, "there is no connection".to_owned(), true),
+            false => {
+                let life = self.faults.first_used(peer, self.rank);
+                self.report_cut(peer, life, "there is no connection".to_owned(), true)
+            }
         }
     }
 

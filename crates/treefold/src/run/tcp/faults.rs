@@ -1,6 +1,6 @@
 //! The faults that a rank knows of: ranks that are gone, connections that are cut, and operations that were given up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::ids::NodeId;
 
@@ -45,15 +45,30 @@ struct Report {
     cause: String,
 }
 
+/// The last cut of a pair's connection.
+#[derive(Debug)]
+struct Cut {
+    /// The end that could not be reached.
+    rank: NodeId,
+    /// The life of the connection: how often the pair had lost its connection before.
+    life: u32,
+    report: Report,
+}
+
+/// No life of a pair's connection is used.
+const UNUSED: u32 = u32::MAX;
+
 /// All faults that a rank has noticed, or of which others have told it.
 #[derive(Debug, Default)]
 pub struct Faults {
     gone: BTreeMap<NodeId, Report>,
-    /// The pairs whose connection is cut, each with the end that could not be reached. Both ends notice a cut, one
-    /// after the other; the first report counts.
-    cut: BTreeMap<Pair, (NodeId, Report)>,
-    /// The cut pairs around which the layer above has planned.
-    avoided: BTreeSet<Pair>,
+    /// The pairs whose connection is cut, or was. Both ends notice a cut, one after the other; the first report counts.
+    cut: BTreeMap<Pair, Cut>,
+    /// The life from which on the layer above uses a pair's connections: `UNUSED` where it has planned around the pair,
+    /// and 0 for pairs that are not listed.
+    used_from: BTreeMap<Pair, u32>,
+    /// How many faults have been news.
+    news: usize,
     /// Why operations were given up, the one at work or later ones.
     given_up: BTreeMap<u32, String>,
 }
@@ -62,31 +77,54 @@ impl Faults {
     /// Records that a rank is gone; returns whether that is news.
     pub fn lose(&mut self, rank: NodeId, by: NodeId, cause: &str) -> bool {
         let is_news = !self.gone.contains_key(&rank);
+        self.news += usize::from(is_news);
         self.gone.entry(rank).or_insert_with(|| Report { by, cause: cause.to_owned() });
         is_news
     }
 
-    /// Records that the connection between two ranks is cut; returns whether that is news.
-    pub fn cut(&mut self, rank: NodeId, by: NodeId, cause: &str) -> bool {
-        let is_news = !self.is_cut(rank, by);
-        self.cut.entry(pair(rank, by)).or_insert_with(|| (rank, Report { by, cause: cause.to_owned() }));
+    /// Records that the connection of this life between two ranks is cut; returns whether that is news.
+    pub fn cut(&mut self, rank: NodeId, by: NodeId, life: u32, cause: &str) -> bool {
+        let is_news = !self.is_cut(rank, by, life);
+        if is_news {
+            let report = Report { by, cause: cause.to_owned() };
+            self.cut.insert(pair(rank, by), Cut { rank, life, report });
+            self.news += 1;
+        }
         is_news
     }
 
-    /// Returns whether the connection between two ranks is cut.
-    pub fn is_cut(&self, one: NodeId, other: NodeId) -> bool {
-        self.cut.contains_key(&pair(one, other))
+    /// Returns whether the connection of this life between two ranks is cut.
+    pub fn is_cut(&self, one: NodeId, other: NodeId, life: u32) -> bool {
+        self.cut.get(&pair(one, other)).is_some_and(|cut| cut.life >= life)
     }
 
-    /// Records that the plan no longer uses the connections of these pairs.
-    pub fn avoid(&mut self, pairs: &[Pair]) {
-        self.avoided.extend(pairs.iter().map(|&(one, other)| pair(one, other)));
+    /// Returns the life of the next connection between two ranks that were cut off from each other, if both are there.
+    pub fn next_life(&self, one: NodeId, other: NodeId) -> Option<u32> {
+        let is_gone = [one, other].iter().any(|rank| self.gone.contains_key(rank));
+        self.cut.get(&pair(one, other)).filter(|_| !is_gone).and_then(|cut| cut.life.checked_add(1))
     }
 
-    /// Records that the connection between two ranks works again.
-    pub fn mend(&mut self, one: NodeId, other: NodeId) {
-        self.cut.remove(&pair(one, other));
-        self.avoided.remove(&pair(one, other));
+    /// Records from which life on plans use the connections of these pairs, `None` if they use none; and that they may
+    /// use those of all other pairs.
+    pub fn use_from(&mut self, lives: &[(Pair, Option<u32>)]) {
+        self.used_from = lives.iter().map(|&((a, b), life)| (pair(a, b), life.unwrap_or(UNUSED))).collect();
+    }
+
+    /// Returns the life from which on plans use the connections of two ranks.
+    pub fn first_used(&self, one: NodeId, other: NodeId) -> u32 {
+        self.used_from.get(&pair(one, other)).copied().unwrap_or(0)
+    }
+
+    /// Returns whether plans use the connection of this life between two ranks.
+    pub fn is_used(&self, one: NodeId, other: NodeId, life: u32) -> bool {
+        self.first_used(one, other) <= life
+    }
+
+    /// Records that a connection was made anew, which plans may use at once; returns its life.
+    pub fn mend(&mut self, one: NodeId, other: NodeId) -> u32 {
+        let Some(life) = self.next_life(one, other) else { return 0 };
+        self.used_from.insert(pair(one, other), life);
+        life
     }
 
     /// Returns the failure with which every operation ends: a rank that is gone, or else a cut connection that the plan
@@ -95,14 +133,14 @@ impl Faults {
         let gone = self.gone.iter().next();
         let gone = gone.map(|(&rank, Report { by, cause })| Failure::Gone { rank, by: *by, cause: cause.clone() });
         gone.or_else(|| {
-            let (rank, Report { by, cause }) = &self.cut[self.pairs_to_avoid().first()?];
-            Some(Failure::Cut { rank: *rank, by: *by, cause: cause.clone() })
+            let Cut { rank, report, .. } = &self.cut[self.pairs_to_avoid().first()?];
+            Some(Failure::Cut { rank: *rank, by: report.by, cause: report.cause.clone() })
         })
     }
 
-    /// Returns how many ranks and connections are known to be lost.
+    /// Returns how many ranks and connections were lost.
     pub fn count(&self) -> usize {
-        self.gone.len() + self.cut.len()
+        self.news
     }
 
     /// Returns the ranks that are gone.
@@ -112,12 +150,22 @@ impl Faults {
 
     /// Returns the cut pairs that the plan may still use.
     pub fn pairs_to_avoid(&self) -> Vec<Pair> {
-        self.cut.keys().filter(|pair| !self.avoided.contains(pair)).copied().collect()
+        let is_used = |&(&(one, other), cut): &(&Pair, &Cut)| self.is_used(one, other, cut.life);
+        self.cut.iter().filter(is_used).map(|(&pair, _)| pair).collect()
     }
 
-    /// Returns the pairs whose connection is cut.
+    /// Returns the pairs whose connection is cut, or is not used since it was.
     pub fn cut_pairs(&self) -> Vec<Pair> {
-        self.cut.keys().copied().collect()
+        let is_cut = |&(&(one, other), cut): &(&Pair, &Cut)| {
+            let first = self.first_used(one, other);
+            first == UNUSED || first <= cut.life
+        };
+        self.cut.iter().filter(is_cut).map(|(&pair, _)| pair).collect()
+    }
+
+    /// Returns the life of each pair's last connection that was cut.
+    pub fn lives(&self) -> Vec<(Pair, u32)> {
+        self.cut.iter().map(|(&pair, cut)| (pair, cut.life)).collect()
     }
 
     /// Records that operation `sequence` was given up.

@@ -30,6 +30,14 @@ pub enum Kind {
     Control = 3,
     /// The sender leaves, and nothing more will come from it.
     Bye = 4,
+    /// The body says nothing: it measures how fast the link is.
+    Probe = 5,
+    /// The question how long a round trip takes; `transfer` is its number.
+    Ask = 6,
+    /// The answer to the question with the same number.
+    Answer = 7,
+    /// The first frame of a connection that was cut and came back; `transfer` is its life.
+    Welcome = 8,
 }
 
 /// The header of a frame.
@@ -69,6 +77,10 @@ impl Frame {
             2 => Kind::Start,
             3 => Kind::Control,
             4 => Kind::Bye,
+            5 => Kind::Probe,
+            6 => Kind::Ask,
+            7 => Kind::Answer,
+            8 => Kind::Welcome,
             other => bail!("a frame of unknown kind {other} came; all ranks need the same treefold"),
         };
         let length = u64::from_le_bytes(bytes[16..].try_into().expect("eight bytes"));

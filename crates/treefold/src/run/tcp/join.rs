@@ -28,6 +28,8 @@ const HELLO: Duration = Duration::from_secs(5);
 /// The bytes of a hello: a greeting, the token, and a rank.
 const HELLO_BYTES: usize = 20;
 const GREETING: [u8; 8] = *b"treefold";
+/// The greeting of a rank that was cut off.
+pub const REUNION: [u8; 8] = *b"treeback";
 /// The most callers that have not said yet which rank they are: few enough for a process that may open 256 files.
 const CALLERS: usize = 128;
 
@@ -98,6 +100,8 @@ impl Mesh {
             has_answered: vec![false; count],
             faults: Default::default(),
             at_work: false,
+            watch: None,
+            reunions: Default::default(),
         })
     }
 
@@ -126,10 +130,15 @@ impl Mesh {
             let stream = self.connect_to(rank, address, deadline)?;
             self.keep(rank, stream, dead_after)?;
         }
+        self.reunions.dead_after = dead_after;
+        for &(rank, address) in peers {
+            self.reunions.addresses.retain(|&(other, _)| other != rank);
+            self.reunions.addresses.push((rank, address));
+        }
         let mut missing: Vec<NodeId> = after.iter().map(|peer| peer.0).collect();
         let mut callers = Vec::new();
         while !missing.is_empty() {
-            if let Some((rank, stream)) = self.next_member(&mut callers, &missing) {
+            if let Some((rank, stream)) = self.next_member(&mut callers, GREETING, &missing) {
                 missing.retain(|&other| other != rank);
                 self.keep(rank, stream, dead_after)?;
                 continue;
@@ -150,12 +159,11 @@ impl Mesh {
 
     fn connect_to(&self, rank: NodeId, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let hello = |mut stream: TcpStream| {
-            stream.write_all(&[&GREETING[..], &self.token.to_le_bytes(), &self.rank.0.to_le_bytes()].concat())?;
+        let say_hello = |mut stream: TcpStream| {
+            stream.write_all(&hello(GREETING, self.token, self.rank))?;
             Ok(stream)
         };
-        // It connects from the address on which it listens, so that traffic takes the interface that was asked for.
-        self.dial(address, left).and_then(hello).map_err(|error| {
+        dial(self.address.ip(), address, left).and_then(say_hello).map_err(|error| {
             Error::new(format!(
                 "rank {} cannot reach rank {rank} at {address}: {error}; is there a route, or a firewall?",
                 self.rank
@@ -163,20 +171,18 @@ impl Mesh {
         })
     }
 
-    fn dial(&self, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-        let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
-        socket.bind(&SocketAddr::new(self.address.ip(), 0).into())?;
-        socket.connect_timeout(&address.into(), timeout)?;
-        Ok(socket.into())
-    }
-
-    /// Returns a caller that has proven to be one of the missing ranks, if there is one. It waits for none of them, so
-    /// that a silent caller keeps nobody out.
-    fn next_member(&self, callers: &mut Vec<Caller>, missing: &[NodeId]) -> Option<(NodeId, TcpStream)> {
+    /// Returns a caller with this greeting that has proven to be one of the missing ranks, if there is one. It waits
+    /// for none of them, so that a silent caller keeps nobody out.
+    pub(super) fn next_member(
+        &self,
+        callers: &mut Vec<Caller>,
+        greeting: [u8; 8],
+        missing: &[NodeId],
+    ) -> Option<(NodeId, TcpStream)> {
         self.accept(callers);
         callers.retain_mut(|caller| caller.is_done() || caller.read_hello());
         callers.extract_if(.., |caller| caller.is_done()).find_map(|caller| {
-            let rank = caller.rank(self.token).filter(|rank| missing.contains(rank))?;
+            let rank = caller.rank(greeting, self.token).filter(|rank| missing.contains(rank))?;
             Some((rank, caller.stream))
         })
     }
@@ -202,26 +208,48 @@ impl Mesh {
         }
     }
 
-    /// Sets a stream up as the connection to a rank.
+    /// Makes a stream the connection to a rank.
     fn keep(&mut self, rank: NodeId, stream: TcpStream, dead_after: Duration) -> Result<()> {
-        let kept = (|| {
-            stream.set_nonblocking(true)?;
-            stream.set_nodelay(true)?;
-            let socket = SockRef::from(&stream);
-            let every = (dead_after / 4).max(Duration::from_secs(1));
-            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every).with_retries(3))?;
-            socket.set_tcp_user_timeout(Some(dead_after))?;
-            let is_near =
-                stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
-            let mut stream = mio::net::TcpStream::from_std(stream);
-            self.poll.registry().register(&mut stream, Token(rank.index()), Interest::READABLE | Interest::WRITABLE)?;
-            Ok(Connection::new(stream, is_near))
-        })();
-        let connection = kept.map_err(|error: io::Error| Error::new(format!("connection to rank {rank}: {error}")))?;
-        self.connections[rank] = Some(connection);
-        self.faults.mend(rank, self.rank);
+        let life = self.faults.mend(rank, self.rank);
+        let connection = self.set_up(rank, stream, dead_after, life);
+        self.connections[rank] =
+            Some(connection.map_err(|error| Error::new(format!("connection to rank {rank}: {error}")))?);
         Ok(())
     }
+
+    /// Sets a stream up as a connection to a rank.
+    pub(super) fn set_up(
+        &self,
+        rank: NodeId,
+        stream: TcpStream,
+        dead_after: Duration,
+        life: u32,
+    ) -> io::Result<Connection> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let socket = SockRef::from(&stream);
+        let every = (dead_after / 4).max(Duration::from_secs(1));
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every).with_retries(3))?;
+        socket.set_tcp_user_timeout(Some(dead_after))?;
+        let is_near = stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        self.poll.registry().register(&mut stream, Token(rank.index()), Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Connection::new(stream, is_near, life))
+    }
+}
+
+/// Returns what a rank says first when it connects.
+pub fn hello(greeting: [u8; 8], token: u64, rank: NodeId) -> Vec<u8> {
+    [&greeting[..], &token.to_le_bytes(), &rank.0.to_le_bytes()].concat()
+}
+
+/// Connects to an address from the address `own`, on which the rank listens, so that traffic takes the interface that
+/// was asked for.
+pub fn dial(own: IpAddr, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(own, 0).into())?;
+    socket.connect_timeout(&address.into(), timeout)?;
+    Ok(socket.into())
 }
 
 /// Makes room by sending away the first caller that has not said which rank it is, as a rank says so at once. Returns
@@ -232,7 +260,7 @@ fn send_away_silent(callers: &mut Vec<Caller>) -> bool {
 }
 
 /// A process that has connected, and what has come of its hello.
-struct Caller {
+pub struct Caller {
     stream: TcpStream,
     hello: [u8; HELLO_BYTES],
     /// The bytes of the hello that have come.
@@ -266,8 +294,8 @@ impl Caller {
 
     /// Returns the rank that the caller says it is, if it knows the token. All bytes of the token are compared, so that
     /// the time of the comparison does not tell how much of a guess is right.
-    fn rank(&self, token: u64) -> Option<NodeId> {
-        let known = [GREETING, token.to_le_bytes()].concat();
+    fn rank(&self, greeting: [u8; 8], token: u64) -> Option<NodeId> {
+        let known = [greeting, token.to_le_bytes()].concat();
         let (sent, rank) = self.hello.split_at(known.len());
         let differences = sent.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
         (black_box(differences) == 0).then(|| NodeId(u32::from_le_bytes(rank.try_into().expect("four bytes"))))

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Event;
+use super::phase::Event;
 use super::quantities::Instant;
 
 /// Events to come.

@@ -29,10 +29,12 @@ struct Leaving {
     message: MessageId,
 }
 
-/// The messages on a lane, or on a paced tree's edge.
-struct Queue {
-    /// Its lane.
-    lane: LaneRef,
+/// The messages on a lane of a job, or on a paced tree's edge.
+struct Queue<'a> {
+    /// The links over which they go.
+    route: &'a [LinkId],
+    /// The job whose they are.
+    job: u16,
     /// Bandwidth of its slowest link, or the limit of its tree's rate.
     capacity: Rate,
     /// Latencies and overheads of the whole route.
@@ -65,9 +67,12 @@ struct LinkState {
 
 /// All queues and links.
 pub(super) struct SharedLinks<'a> {
-    routes: &'a LaneRoutes,
     topology: &'a Topology,
-    queues: Vec<Queue>,
+    /// By job: the routes of its lanes.
+    routes: &'a [LaneRoutes],
+    /// By job: the queue of its first lane.
+    first_queue: Vec<u32>,
+    queues: Vec<Queue<'a>>,
     links: Vec<LinkState>,
     touched: Vec<QueueId>,
     /// Bytes, with overheads, that each queue has taken.
@@ -79,21 +84,28 @@ pub(super) struct SharedLinks<'a> {
 const SAME_RATE: f64 = 1e-12;
 
 impl<'a> SharedLinks<'a> {
-    /// Makes links that carry nothing, and the queues of so many lanes.
-    pub fn new(topology: &'a Topology, routes: &'a LaneRoutes, lanes: usize) -> Self {
+    /// Makes links that carry nothing, and the queues of each job's lanes, whose routes are `routes`.
+    pub fn new(topology: &'a Topology, routes: &'a [LaneRoutes]) -> Self {
         let links = topology.links();
         let link_state = |link: &crate::topology::Link| LinkState {
             capacity: Rate(link.bandwidth.bytes_per_second()),
             ..LinkState::default()
         };
+        let (mut queues, mut first_queue) = (Vec::new(), Vec::new());
+        for (job, routes) in (0..).zip(routes) {
+            first_queue.push(queues.len() as u32);
+            let lanes = (0..routes.count() as u32).map(LaneRef::from_index);
+            queues.extend(lanes.map(|lane| Queue::new(topology, routes.of(lane), job)));
+        }
         Self {
-            routes,
             topology,
-            queues: (0..lanes as u32).map(|lane| Queue::new(topology, routes, LaneRef::from_index(lane))).collect(),
+            routes,
+            first_queue,
             links: links.iter().map(link_state).collect(),
             touched: Vec::new(),
-            taken: vec![Amount::ZERO; lanes],
-            filling: Filling::new(lanes, links.len()),
+            taken: vec![Amount::ZERO; queues.len()],
+            filling: Filling::new(queues.len(), links.len()),
+            queues,
         }
     }
 
@@ -102,9 +114,14 @@ impl<'a> SharedLinks<'a> {
         self.queues.len()
     }
 
-    /// Adds a queue on `lane` for an edge that is never faster than `rate_limit`; returns its number.
-    pub fn add_paced(&mut self, lane: LaneRef, rate_limit: Rate) -> QueueId {
-        let mut queue = Queue::new(self.topology, self.routes, lane);
+    /// Returns the queue of a job's lane.
+    pub fn queue_of(&self, job: usize, lane: LaneRef) -> QueueId {
+        QueueId(self.first_queue[job] + lane.index() as u32)
+    }
+
+    /// Adds a queue on `lane` of a job for an edge that is never faster than `rate_limit`; returns its number.
+    pub fn add_paced(&mut self, job: usize, lane: LaneRef, rate_limit: Rate) -> QueueId {
+        let mut queue = Queue::new(self.topology, self.routes[job].of(lane), job as u16);
         (queue.capacity, queue.is_paced) = (queue.capacity.min(rate_limit), true);
         self.queues.push(queue);
         self.taken.push(Amount::ZERO);
@@ -112,14 +129,9 @@ impl<'a> SharedLinks<'a> {
         QueueId::new(self.queues.len() - 1)
     }
 
-    /// Returns the links over which the messages of `queue` go.
-    fn route(&self, queue: QueueId) -> &'a [LinkId] {
-        self.routes.of(self.queues[queue].lane)
-    }
-
-    /// Returns the link by which `lane` leaves its source.
-    pub fn port(&self, lane: LaneRef) -> LinkId {
-        self.routes.of(lane)[0]
+    /// Returns the link by which the messages of `queue` leave their source.
+    pub fn port(&self, queue: QueueId) -> LinkId {
+        self.queues[queue].route[0]
     }
 
     /// Says how long after a message of `bytes` has left `queue` it is received: alone it takes all delays of its route
@@ -159,8 +171,8 @@ impl<'a> SharedLinks<'a> {
     }
 
     /// Settles the rates after messages came and went at `now`; calls `next` with every queue whose next departure
-    /// changed, and its time.
-    pub fn settle(&mut self, now: Instant, mut next: impl FnMut(QueueId, Instant)) {
+    /// changed, its job before it, and the time behind it.
+    pub fn settle(&mut self, now: Instant, mut next: impl FnMut(usize, QueueId, Instant)) {
         let touched = std::mem::take(&mut self.touched);
         self.filling.begin();
         for &queue in &touched {
@@ -185,24 +197,27 @@ impl<'a> SharedLinks<'a> {
             let state = &mut self.queues[queue];
             state.touched = false;
             if !state.leaving.is_empty() {
-                next(queue, state.departure());
+                next(state.job.into(), queue, state.departure());
             }
         }
     }
 
-    /// Lists the seconds that each link was occupied, and those that it would have needed at its full rate for what it
-    /// carried.
-    pub fn busy(&self) -> (Vec<f64>, Vec<f64>) {
+    /// Lists the seconds that each link was occupied.
+    pub fn occupied(&self) -> Vec<f64> {
+        self.links.iter().map(|link_state| link_state.occupied.0).collect()
+    }
+
+    /// Lists the seconds that each link would have needed at the full rates of `topology` for what it carried for a
+    /// job.
+    pub fn carried(&self, job: usize, topology: &Topology) -> Vec<f64> {
         let mut carried = vec![Seconds::ZERO; self.links.len()];
-        for (queue, &bytes) in QueueId::first(self.taken.len()).zip(&self.taken) {
-            for &link in self.route(queue) {
-                carried[link] += bytes / self.links[link].capacity;
+        let of_job = self.queues.iter().zip(&self.taken).filter(|(queue, _)| usize::from(queue.job) == job);
+        for (queue, &bytes) in of_job {
+            for &link in queue.route {
+                carried[link] += bytes / Rate(topology.link(link).bandwidth.bytes_per_second());
             }
         }
-        (
-            self.links.iter().map(|link_state| link_state.occupied.0).collect(),
-            carried.iter().map(|time| time.0).collect(),
-        )
+        carried.iter().map(|time| time.0).collect()
     }
 
     /// Returns the bytes that occupy the slowest link of `queue` as long as a message of `bytes` with its overhead
@@ -212,7 +227,7 @@ impl<'a> SharedLinks<'a> {
         if is_paced || largest_overhead == Seconds::ZERO {
             return bytes + capacity * largest_overhead;
         }
-        let links = self.route(queue).iter().map(|&link| self.topology.link(link));
+        let links = self.queues[queue].route.iter().map(|&link| self.topology.link(link));
         let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes.0));
         capacity * Seconds(seconds.fold(0.0, f64::max))
     }
@@ -227,8 +242,8 @@ impl<'a> SharedLinks<'a> {
     /// Brings the links of `queue`, which now has `count` messages, up to date and makes it and what it shares links
     /// with seeds of the component.
     fn recount(&mut self, queue: QueueId, count: u32, now: Instant) {
-        let route = self.route(queue);
         let state = &mut self.queues[queue];
+        let route = state.route;
         let before = std::mem::replace(&mut state.settled, count);
         for &link in route {
             let link_state = &mut self.links[link];
@@ -259,8 +274,7 @@ impl<'a> SharedLinks<'a> {
             } else {
                 let next = filling.queues[queue];
                 queue += 1;
-                let route = self.routes.of(self.queues[next].lane);
-                let binding = route.iter().filter(|&&link| self.links[link].binds());
+                let binding = self.queues[next].route.iter().filter(|&&link| self.links[link].binds());
                 binding.for_each(|&link| filling.find_link(link));
             }
         }
@@ -304,8 +318,7 @@ impl<'a> SharedLinks<'a> {
                 if filling.rate[queue] == Rate::ZERO {
                     filling.rate[queue] = level;
                     unsettled -= 1;
-                    let messages = self.queues[queue].settled;
-                    let route = self.routes.of(self.queues[queue].lane);
+                    let Queue { route, settled: messages, .. } = self.queues[queue];
                     route.iter().for_each(|&link| filling.use_up(link, level, messages));
                 }
             }
@@ -339,11 +352,11 @@ impl LinkState {
     }
 }
 
-impl Queue {
-    fn new(topology: &Topology, routes: &LaneRoutes, lane: LaneRef) -> Self {
-        let route = routes.of(lane);
+impl<'a> Queue<'a> {
+    fn new(topology: &Topology, route: &'a [LinkId], job: u16) -> Self {
         Self {
-            lane,
+            route,
+            job,
             capacity: route
                 .iter()
                 .map(|&link| Rate(topology.link(link).bandwidth.bytes_per_second()))

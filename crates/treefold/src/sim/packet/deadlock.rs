@@ -1,6 +1,6 @@
 //! The error when nothing moves any more and not everything has arrived.
 
-use super::Node;
+use super::node::Node;
 use super::router::Front;
 use super::shared::Progress;
 use super::workload::{MessageId, Workload};
@@ -33,10 +33,10 @@ pub fn report(topology: &Topology, workload: &Workload, progress: &Progress, nod
         }
     }
     if lines.is_empty() {
-        let unsent = MessageId::first(workload.messages.len()).filter(|&id| progress.waits[id] > 0);
+        let unsent = MessageId::first(workload.planned).filter(|&id| progress.waits[id] > 0);
         lines.extend(unsent.map(|id| format!("{} waits for {} receipts", describe(id), progress.waits[id])));
     }
-    let missing = workload.messages.len() - progress.received;
+    let missing = workload.planned - progress.received;
     let more = lines.len().saturating_sub(NAMED);
     lines.truncate(NAMED);
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };

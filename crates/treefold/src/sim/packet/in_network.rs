@@ -20,12 +20,14 @@ mod switch;
 
 use super::machine::{CYCLE, Machine};
 use super::options::{FlowControl, Options, Switches};
+use super::readers::Reader;
 use super::shared::Progress;
 use super::wires::{Nodes, Wires, take_turns};
 use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
+use crate::sim::jobs::Placed;
 use crate::sim::trace::Trace;
 use crate::topology::{Kind, LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -35,7 +37,7 @@ use lines::Lines;
 use packet::{Address, Line, Operand, Packet, Subject};
 use parameters::Parameters;
 use port::LinkEnd;
-use regions::Regions;
+use regions::{Method, Regions};
 use routes::Routes;
 use switch::Switch;
 
@@ -177,6 +179,23 @@ pub fn is_default(topology: &Topology) -> bool {
     topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.0 > 0)
 }
 
+/// Lists what reads options when a fabric runs `plan`.
+///
+/// # Errors
+/// Switches cannot execute the plan.
+pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
+    if workload::switch_in_trees(plan).is_none() {
+        return Ok(vec![Reader::Software]);
+    }
+    let methods = plan.trees.iter().map(|tree| regions::method(plan, tree)).collect::<Result<Vec<_>>>()?;
+    let reader = |method: &Method| match method {
+        Method::Push => Reader::Push,
+        Method::Pull => Reader::Pull,
+        Method::Write => Reader::Multicast,
+    };
+    Ok(methods.iter().map(reader).collect())
+}
+
 /// Simulates a plan on a fabric.
 ///
 /// # Errors
@@ -195,7 +214,8 @@ pub fn simulate(
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
     let options = &with_payload(options);
     let lane_routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut machine = Machine::new(plan, &lane_routes, options)?;
+    let job = Placed::alone(plan, size, &lane_routes);
+    let mut machine = Machine::new(&plan.topology, &[job], false, options)?;
     split_latencies(&plan.topology, &mut machine);
     let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
@@ -308,7 +328,9 @@ impl World {
         let stats = &self.stats;
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
-        let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
+        let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
+        let bounded = !self.setup.parameters.fabric.deterministic;
+        let (pushes, reduces) = (bounded && used(Method::Push), bounded && (used(Method::Push) || used(Method::Pull)));
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let transfers =
@@ -323,8 +345,8 @@ impl World {
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: bounded.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
-                timeout: bounded.then_some(self.setup.parameters.timeout),
+                table: reduces.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                timeout: pushes.then_some(self.setup.parameters.timeout),
                 waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),
                 ..stats.fabric.clone()
             }),

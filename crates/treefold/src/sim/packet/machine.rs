@@ -6,8 +6,8 @@
 use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
 use crate::error::Result;
 use crate::ids::ids;
-use crate::plan::schedule::Csr;
-use crate::plan::{LaneRef, LaneRoutes, Plan, for_each_step};
+use crate::plan::{LaneRef, Plan, for_each_step};
+use crate::sim::jobs::Placed;
 use crate::topology::{Kind, Link, LinkId, Node, NodeId, Topology};
 use crate::units::Frequency;
 use crate::{bail, misfit};
@@ -95,10 +95,14 @@ pub struct Hop {
 /// The parameters of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeParameters {
+    /// Whether it is a rank of a job.
+    pub is_rank: bool,
     /// Whether it has a router.
     pub has_router: bool,
-    /// Interfaces between accelerator and network; none at a switch.
+    /// Interfaces between accelerator and network, by which the messages of plans go; none at a switch.
     pub interfaces: u32,
+    /// Whether it has one more interface, the last, for the messages of the background.
+    pub has_background: bool,
     /// Flits that an interface buffers.
     pub interface_flits: u64,
 }
@@ -116,26 +120,31 @@ pub struct Machine {
     pub injection: Vec<Wire>,
 }
 
+impl NodeParameters {
+    /// Counts all its interfaces.
+    pub fn all_interfaces(&self) -> u32 {
+        self.interfaces + u32::from(self.has_background)
+    }
+}
+
 impl Machine {
-    /// Makes the machine on which `plan` runs.
+    /// Makes the machine of `topology` on which jobs run, with or without background traffic.
     ///
     /// # Errors
     /// A link is faster than a flit a cycle, or there are more interfaces than links.
-    pub fn new(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Self> {
-        let topology = &plan.topology;
+    pub fn new(topology: &Topology, jobs: &[Placed], with_background: bool, options: &Options) -> Result<Self> {
         let clock_hz = clock(topology, options)?;
         check_ports(topology, options)?;
-        let nodes = parameters(plan, routes, options)?;
+        let nodes = parameters(topology, jobs, with_background, options)?;
         let timing = Timing { topology, options, clock_hz, nodes: &nodes };
         let links = topology.link_ids().map(|link| timing.link(link)).collect();
         let injection = topology.node_ids().map(|node| timing.injection(node)).collect();
         Ok(Self { clock_hz, nodes, links, injection })
     }
 
-    /// Returns the least part of a link's round trip of credits that its buffers cover, of all links on `routes`: below
-    /// 1 they limit a rate. What counts are the virtual channels that a message may use there. It is `None` without
-    /// routes.
-    pub fn buffer_cover(&self, routes: &Csr<Hop>, options: &Options) -> Option<f64> {
+    /// Returns the least part of a link's round trip of credits that its buffers cover, of all `hops`: below 1 they
+    /// limit a rate. What counts are the virtual channels that a message may use there. It is `None` without hops.
+    pub fn buffer_cover(&self, hops: &[Hop], options: &Options) -> Option<f64> {
         // A message in one packet fills one virtual channel at a time.
         let is_one = options.flow_control == FlowControl::Message;
         let cover = |hop: &Hop| {
@@ -144,7 +153,7 @@ impl Machine {
             let room = f64::from(options.buffer_flits()) * f64::from(channels);
             room * link.flit as f64 / ((link.delay + link.credit_delay + 2) as f64 * CYCLE as f64)
         };
-        routes.items.iter().map(cover).reduce(f64::min)
+        hops.iter().map(cover).reduce(f64::min)
     }
 
     /// Returns the cycles within which nothing that leaves a node is seen by another.
@@ -217,56 +226,78 @@ fn check_ports(topology: &Topology, options: &Options) -> Result<()> {
 }
 
 /// Makes the parameters of all nodes.
-fn parameters(plan: &Plan, routes: &LaneRoutes, options: &Options) -> Result<Vec<NodeParameters>> {
-    let passed = passed_through(plan, routes);
+fn parameters(
+    topology: &Topology,
+    jobs: &[Placed],
+    with_background: bool,
+    options: &Options,
+) -> Result<Vec<NodeParameters>> {
+    let passed = passed_through(topology, jobs);
     let default_ports = match options.interfaces {
         Interfaces::Bound => u32::MAX,
-        Interfaces::Shared => sends_at_once(plan),
+        Interfaces::Shared => jobs.iter().map(|job| sends_at_once(job.plan)).max().unwrap_or(1),
     };
-    let of_node = |node| parameters_of(&plan.topology, node, passed[node], default_ports, options);
-    plan.topology.node_ids().map(of_node).collect()
+    let mut is_rank = vec![false; topology.nodes().len()];
+    jobs.iter().flat_map(|job| job.ranks()).for_each(|&rank| is_rank[rank] = true);
+    let of_node = |node| {
+        let has_background = with_background && topology.node(node).kind == Kind::Accelerator;
+        let role = Role { is_rank: is_rank[node], passed: passed[node], has_background };
+        parameters_of(topology, node, role, default_ports, options)
+    };
+    topology.node_ids().map(of_node).collect()
+}
+
+/// What a node is needed for.
+#[derive(Clone, Copy)]
+struct Role {
+    is_rank: bool,
+    /// Whether it is in the middle of a route.
+    passed: bool,
+    has_background: bool,
 }
 
 /// Makes the parameters of a node: its router and interfaces.
 fn parameters_of(
     topology: &Topology,
     node: NodeId,
-    passed: bool,
+    Role { is_rank, passed, has_background }: Role,
     default_ports: u32,
     options: &Options,
 ) -> Result<NodeParameters> {
     let switch = topology.node(node).kind == Kind::Switch;
     let peers = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
     let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
-    let has_router = switch || linked || passed;
+    // Two interfaces that share a link need a router between.
+    let has_router = switch || linked || passed || has_background;
     let links = topology.outgoing(node).len().max(topology.incoming(node).len()) as u32;
     // Any interface reaches any link, so a corner of a mesh may have as many as the nodes inside.
     let most = if options.interfaces == Interfaces::Bound { links } else { u32::MAX };
     let wanted = options.ports.unwrap_or(default_ports).min(most);
-    if let Some(ports) = options.ports.filter(|&ports| topology.is_rank(node) && !has_router && ports < links) {
+    if let Some(ports) = options.ports.filter(|&ports| is_rank && !has_router && ports < links) {
         misfit!(
             "{} has no router: each of its {links} links has its own port, not {ports}; drop ports",
             topology.node(node).name
         );
     }
     let queue = options.injection_flits.unwrap_or(if has_router { ON_CHIP_QUEUE } else { options.buffer_flits() });
-    let interfaces = match (topology.is_rank(node), has_router) {
+    let interfaces = match (is_rank, has_router) {
         (false, _) => 0,
         (true, true) => wanted,
         (true, false) => links,
     };
     let payload = u64::from(options.packet_flits()) - u64::from(options.flow_control == FlowControl::Message);
     let interface_flits = u64::from(options.interface_packets) * payload + u64::from(queue);
-    Ok(NodeParameters { has_router, interfaces, interface_flits })
+    Ok(NodeParameters { is_rank, has_router, interfaces, has_background, interface_flits })
 }
 
 /// Says of each node whether it is in the middle of a route.
-fn passed_through(plan: &Plan, routes: &LaneRoutes) -> Vec<bool> {
-    let mut passed = vec![false; plan.topology.nodes().len()];
-    for lane in 0..2 * plan.lanes.len() as u32 {
-        let links = routes.of(LaneRef::from_index(lane));
-        for &link in links.iter().skip(1) {
-            passed[plan.topology.link(link).source] = true;
+fn passed_through(topology: &Topology, jobs: &[Placed]) -> Vec<bool> {
+    let mut passed = vec![false; topology.nodes().len()];
+    for routes in jobs.iter().map(|job| job.routes) {
+        for lane in 0..routes.count() as u32 {
+            for &link in routes.of(LaneRef::from_index(lane)).iter().skip(1) {
+                passed[topology.link(link).source] = true;
+            }
         }
     }
     passed

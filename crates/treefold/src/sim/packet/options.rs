@@ -34,21 +34,23 @@ pub enum FlowControl {
 }
 
 /// The machine: routers, network interfaces and adders.
+// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; `x-unless` is the
+// value of another option with which nothing reads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
     /// The network interface that a message takes: that of the link on which it leaves (bound), or any that is free
     /// (shared).
-    #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
+    #[schemars(extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
     pub interfaces: Interfaces,
     /// The number of network interfaces of a rank, each with a port; by default one per link, or if they are shared, as
     /// many as the plan uses at once.
-    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A"))]
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
     pub ports: Option<u32>,
     /// Whether a rank starts a step only when its sends of the step before are done, and waits for the estimated time
     /// of each step in which it sends nothing. By default it does so if the plan promises to use no link twice in a
     /// step. It makes shared interfaces faster, but never bound ones.
-    #[schemars(extend("x-paper" = "MultiTree, section IV-A"))]
+    #[schemars(extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
     pub lockstep: Option<bool>,
     /// The packets that have a head flit: all (packet), or only the first one of each message (message).
     #[schemars(extend("x-paper" = "MultiTree, section IV-B"))]
@@ -56,6 +58,10 @@ pub struct Options {
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
+    /// The number of virtual channels, in each class of a link's, that the messages of plans leave to the short
+    /// messages of background traffic; by default 1 with flow_control=message, and else 0.
+    #[schemars(range(max = 15), extend("x-paper" = "MultiTree, section IV-B"))]
+    pub kept_channels: Option<u32>,
     /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
     /// during a credit's round trip.
     #[schemars(extend("x-paper" = "MultiTree, Table III"))]
@@ -70,22 +76,25 @@ pub struct Options {
     #[schemars(range(min = 1, max = 1e15), extend("x-paper" = "MultiTree, Table III"))]
     pub clock: Option<Frequency>,
     /// The depth of a router's pipeline, in cycles; by default 3 in accelerators and 4 in switches.
-    #[schemars(range(min = MIN_ROUTER_CYCLES, max = 1048576), extend("x-paper" = "MultiTree, the authors' simulator"))]
+    #[schemars(
+        range(min = MIN_ROUTER_CYCLES, max = 1048576),
+        extend("x-paper" = "MultiTree, the authors' simulator", "x-readers" = ["routers"])
+    )]
     pub router_cycles: Option<u32>,
     /// The size of an interface's buffer before its injection queue, in payloads of packets, which the authors call
     /// messages.
-    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator"))]
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator", "x-readers" = ["routers"]))]
     pub interface_packets: u32,
     /// The number of flits that the injection queue holds; by default 80 if accelerators have routers, and else as many
     /// as a virtual channel buffers.
-    #[schemars(extend("x-paper" = "MultiTree, the authors' simulator"))]
+    #[schemars(extend("x-paper" = "MultiTree, the authors' simulator", "x-readers" = ["routers"]))]
     pub injection_flits: Option<u32>,
     /// The number of adders of an accelerator. As in the authors' simulator they take turns, so that n elements take
     /// ceil(ceil(n / adders) / lanes) x adders cycles; more adders therefore do not make it faster.
-    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III", "x-readers" = ["routers"]))]
     pub processing_elements: u32,
     /// The number of elements that an adder takes at a time.
-    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III"))]
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, Table III", "x-readers" = ["routers"]))]
     pub lanes: u32,
     /// The model of switches: routers that forward flit by flit (routers), or shared memory that forwards whole
     /// packets, each of which is acknowledged (fabric). By default it is fabric if switches reduce or multicast in the
@@ -109,6 +118,7 @@ impl Default for Options {
             lockstep: None,
             flow_control: FlowControl::Packet,
             virtual_channels: 4,
+            kept_channels: None,
             buffer_flits: None,
             flit: Bytes(16),
             payload: None,
@@ -141,70 +151,89 @@ pub enum Switches {
 pub struct Fabric {
     /// The size of the reduction table of each port of a switch; by default 4KiB for pulls, and 256B for pushes, or
     /// more if many operands meet in few ports.
-    #[schemars(extend("x-paper" = "in-network, sections IV-D and VI-C"))]
+    #[schemars(extend(
+        "x-paper" = "in-network, sections IV-D and VI-C",
+        "x-readers" = ["push", "pull"],
+        "x-unless" = "deterministic=true",
+    ))]
     pub table: Option<Bytes>,
     /// The size of a wave, which is a group of requests that a rank issues together.
-    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    #[schemars(extend(
+        "x-paper" = "in-network, section IV-F",
+        "x-readers" = ["push", "pull", "multicast"],
+        "x-unless" = "waves=0",
+    ))]
     pub wave: Bytes,
     /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes
     /// as many as all reduction tables hold, but at least 16.
-    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"]))]
     pub waves: Option<u32>,
-    /// The internal speed-up of a switch: the number of flits that cross it inside while one leaves it.
-    #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-E"))]
+    /// The internal speed-up of a switch: the number of flits that an output takes in from inside the switch while the
+    /// fastest link of the switch carries one.
+    #[schemars(
+        range(min = 1),
+        extend("x-paper" = "in-network, section IV-E", "x-readers" = ["push", "pull", "multicast", "software"])
+    )]
     pub speedup: u32,
     /// The number of flits that a switch's output queue holds for each class of virtual channels; by default as many as
     /// keep a link busy during a credit's round trip.
-    #[schemars(extend("x-paper" = "in-network, section V"))]
+    #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["push", "pull", "multicast", "software"]))]
     pub queue_flits: Option<u32>,
     /// The minimum number of cycles of a read from memory.
-    #[schemars(extend("x-paper" = "in-network, section V"))]
+    #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["push", "pull", "multicast", "software"]))]
     pub memory_cycles: u32,
     /// The spread of reads from memory: each takes a random number of cycles more, from 0 to one less than this.
-    #[schemars(extend("x-paper" = "in-network, section V"))]
+    #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["push", "pull", "multicast", "software"]))]
     pub memory_spread: u32,
     /// The number of cycles without an addition after which an entry of a reduction table is evicted. By default it is
     /// ten times the latency of the longest route; or, if that is longer, a read from memory plus the time that the
     /// busiest link needs to carry all that is outstanding.
-    #[schemars(extend("x-paper" = "in-network, section IV-C"))]
+    #[schemars(
+        extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = "deterministic=true")
+    )]
     pub timeout_cycles: Option<u32>,
     /// Whether all ranks wait for each other before the first pull.
-    #[schemars(extend("x-paper" = "in-network, section IV-B"))]
+    #[schemars(extend("x-paper" = "in-network, section IV-B", "x-readers" = ["pull"]))]
     pub barrier: bool,
     /// The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back (core).
-    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push"]))]
     pub initiation: Initiation,
     /// The number of waiting requests from which an accelerator picks the next at random; 1 keeps them in order.
-    #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-F"))]
+    #[schemars(
+        range(min = 1),
+        extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"])
+    )]
     pub reorder: u32,
     /// The maximum number of requests that wait at each port of an accelerator.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-readers" = ["push", "pull", "multicast", "software"]))]
     pub window: u32,
     /// The event that ends a wave of pulls, so that the next may begin: its results are in the memory of the rank that
     /// pulls (result), or all ranks have acknowledged them (acknowledgement).
-    #[schemars(extend("x-paper" = "in-network, section IV-F"))]
+    #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["pull"], "x-unless" = "waves=0"))]
     pub credit: Credit,
-    /// The assignment of the lines of a push to their home ports, which are the ports of switches that reduce them: in
-    /// turn (interleaved), in turn in an order that is drawn anew each round (shuffled), or by a hash of the address
-    /// (hashed).
-    #[schemars(extend("x-paper" = "in-network, section IV-C"))]
+    /// The assignment of the lines of a push to their home ports, which are the ports of switches that reduce them: by
+    /// a hash of the address, which gives each port the same number of lines (hashed), or in turn (interleaved).
+    #[schemars(extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"]))]
     pub home_mapping: HomeMapping,
     /// The destination of the evicted partial sums of a push: a home accelerator, which adds them up (home), or all
     /// accelerators (multicast).
-    #[schemars(extend("x-paper" = "in-network, section IV-C"))]
+    #[schemars(
+        extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = "deterministic=true")
+    )]
     pub eviction_policy: EvictionPolicy,
     /// Whether switches add operands in a fixed order, with reduction tables as large as that needs.
-    #[schemars(extend("x-paper" = "in-network, section IV-E"))]
+    #[schemars(extend("x-paper" = "in-network, section IV-E", "x-readers" = ["push", "pull"]))]
     pub deterministic: bool,
     /// The delay between the arrival of a flag and the start of the software that waits for it. With the default, a
     /// ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
-    #[schemars(extend("x-paper" = "in-network, section V"))]
+    #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["software"]))]
     pub sync_cost: Time,
     /// The moment at which software sends the flag after its data: at once, as the network keeps their order (ordered),
     /// or when all of the data are acknowledged (acknowledged).
-    #[schemars(extend("x-paper" = "in-network, section V"))]
+    #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["software"]))]
     pub fence: Fence,
     /// The seed of all that is random in the machine.
+    #[schemars(extend("x-readers" = ["push", "pull", "multicast", "software"]))]
     pub seed: u64,
 }
 
@@ -214,7 +243,7 @@ impl Default for Fabric {
             table: None,
             wave: Bytes(8192),
             waves: None,
-            speedup: 4,
+            speedup: 2,
             queue_flits: None,
             memory_cycles: 180,
             memory_spread: 180,
@@ -224,7 +253,7 @@ impl Default for Fabric {
             reorder: 1,
             window: 1024,
             credit: Credit::Result,
-            home_mapping: HomeMapping::Interleaved,
+            home_mapping: HomeMapping::Hashed,
             eviction_policy: EvictionPolicy::Home,
             deterministic: false,
             sync_cost: DEFAULT_SYNC_COST,
@@ -261,13 +290,11 @@ pub enum Credit {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum HomeMapping {
+    /// A hash of the address chooses: of each block of as many lines as there are ports, every port gets one, and some
+    /// get two in a short while.
+    Hashed,
     /// Lines go to the ports in turn.
     Interleaved,
-    /// Lines go to the ports in turn, in an order that is drawn anew each round: all ports get the same number, but
-    /// some get two in a short while.
-    Shuffled,
-    /// A hash of the address chooses: some ports get more than others, and several in a row.
-    Hashed,
 }
 
 /// What becomes of a partial sum that leaves its table: the paper's strategies 2 and 1.
@@ -334,6 +361,11 @@ impl Options {
     /// Returns the flits that every virtual channel buffers, where switches only forward.
     pub fn buffer_flits(&self) -> u32 {
         self.buffer_flits.unwrap_or(318)
+    }
+
+    /// Returns the virtual channels of a class that plans leave to background traffic.
+    pub fn kept_channels(&self) -> u32 {
+        self.kept_channels.unwrap_or(u32::from(self.flow_control == FlowControl::Message))
     }
 
     /// Counts the flits of a packet: its head flit and its payload.

@@ -89,7 +89,7 @@ pub struct Front {
 /// Says what a packet wants at a router with `links` links out.
 pub(super) fn wanted(packet: &Head, links: u32, workload: &Workload) -> Wanted {
     let message = &workload.messages[packet.message];
-    match workload.routes.row(message.lane.index()).get(packet.hop as usize) {
+    match workload.routes.row(packet.route as usize).get(packet.hop as usize) {
         Some(hop) => Wanted { output: hop.output, channels: hop.channels },
         None => Wanted { output: OutputId(links + message.ejector.0), channels: ANY_CHANNEL },
     }

@@ -1,7 +1,8 @@
 //! The things that a node works with besides itself.
 
+use super::traffic::Traffic;
 use super::wires::Wires;
-use super::workload::{MessageId, Step, Times, Workload};
+use super::workload::{MessageId, Times, Workload};
 
 /// The receipt of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,12 +21,22 @@ pub struct Progress {
     pub packets: Vec<u32>,
     /// When each message was sent and received.
     pub times: Vec<Times>,
-    /// When the last message was received, or added up.
-    pub end: u64,
-    /// The last receipt, and of those in one cycle the one of the highest number.
-    pub last: Receipt,
-    /// Messages received.
+    /// By job.
+    pub courses: Vec<Course>,
+    /// Messages of plans that were given to an interface, and those that were received.
+    pub issued: usize,
     pub received: usize,
+    /// The background's messages.
+    pub traffic: Traffic,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Course {
+    /// When its last message was received, or added up.
+    pub end: u64,
+    /// Its last receipt, and of those in one cycle the one of the highest number.
+    pub last: Receipt,
 }
 
 impl Progress {
@@ -35,10 +46,19 @@ impl Progress {
             waits: workload.waits.clone(),
             packets: workload.messages.iter().map(|message| message.packets).collect(),
             times: vec![Times::default(); workload.messages.len()],
-            end: 0,
-            last: Receipt::default(),
+            courses: vec![Course::default(); workload.rows.len()],
+            issued: 0,
             received: 0,
+            traffic: Traffic::default(),
         }
+    }
+
+    /// Makes room for a message of the background of which nothing is sent.
+    pub fn make_room(&mut self, message: MessageId, workload: &Workload) {
+        let count = workload.messages.len();
+        self.packets.resize(count, 0);
+        self.times.resize(count, Times::default());
+        self.packets[message] = workload.messages[message].packets;
     }
 
     /// Records that another packet of `message` has left the network; says whether it was the last.
@@ -49,9 +69,8 @@ impl Progress {
     }
 }
 
-/// A node's part of the workload, and what all nodes share.
+/// What all nodes share.
 pub struct Shared<'a> {
-    pub steps: &'a [Step],
     pub workload: &'a Workload,
     pub progress: &'a mut Progress,
     pub wires: &'a mut Wires,

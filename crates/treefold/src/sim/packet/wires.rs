@@ -33,6 +33,8 @@ pub const NEVER: u64 = u64::MAX;
 pub struct Head {
     /// Message that it belongs to.
     pub message: MessageId,
+    /// Its route.
+    pub route: u32,
     /// Its flits.
     pub flits: u32,
     /// Links of the route that it will have used on arrival.
@@ -273,17 +275,31 @@ pub fn take_turns<P: Copy>(
     lookahead: u64,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
+    take_turns_until(NEVER, nodes, lookahead, go_on)
+}
+
+/// Lets nodes take turns until none has anything to do before cycle `until`; see [`take_turns`].
+///
+/// # Errors
+/// Those of [`take_turns`].
+pub fn take_turns_until<P: Copy>(
+    until: u64,
+    nodes: &mut impl Nodes<P>,
+    lookahead: u64,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
     let (between, mut turns) = ((CYCLES_BETWEEN_QUESTIONS / lookahead).max(1), 0);
     loop {
         let first = nodes.wires().next();
-        if first == NEVER {
+        if first >= until {
             return Ok(());
         }
         if first > MOST_CYCLES {
             misfit!("{first} cycles are more than can be counted exactly; lower clock or the size");
         }
-        while let Some((node, at)) = nodes.wires().take(first + lookahead) {
-            let next = nodes.advance(node, at, first + lookahead);
+        let horizon = (first + lookahead).min(until);
+        while let Some((node, at)) = nodes.wires().take(horizon) {
+            let next = nodes.advance(node, at, horizon);
             nodes.wires().rest(node, next);
             turns += 1;
             if turns % between == 0 && !go_on(at) {

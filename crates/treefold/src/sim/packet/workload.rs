@@ -2,107 +2,34 @@
 //! waits for.
 
 use std::collections::HashMap;
+use std::iter::successors;
+use std::ops::Range;
 
 use super::machine::{Hop, InterfaceId, Machine, OutputId, whole_cycles};
+pub use super::message::{Message, Part, Times};
+use super::message::{Place, message};
 use super::options::{FlowControl, Interfaces, Options};
-use super::routes::routes;
+use super::routes::{Lists, push_routes, routes};
 use crate::error::Result;
 use crate::ids::ids;
-use crate::misfit;
-use crate::plan::schedule::{Csr, Op, Schedule, TransferId};
+use crate::plan::schedule::{Csr, Op, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
-use crate::plan::{LaneRef, LaneRoutes, Plan};
-use crate::sim::trace;
-use crate::topology::{Kind, NodeId};
-use crate::units::Bytes;
+use crate::plan::{LaneRef, Plan};
+use crate::sim::background::Pairs;
+use crate::sim::jobs::Placed;
+use crate::topology::{Kind, NodeId, Topology};
 
 ids! {
     /// A message of a workload.
     MessageId;
+    /// What a rank does for a job.
+    ProgramId;
 }
 
 /// Bytes of an element: float32.
 pub const ELEMENT: u64 = 4;
 /// Messages (payloads) above which the authors' simulator estimates a step by flits.
 const ESTIMATED_IN_MESSAGES: u64 = 58;
-
-/// The times at which a message's first and last flit left its sender, and at which it was received.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Times {
-    /// The cycle in which its first flit left.
-    pub started: u64,
-    /// The cycle in which its last flit left.
-    pub sent: u64,
-    /// The cycle in which its receiver knew it.
-    pub received: u64,
-}
-
-/// A transfer as the network carries it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Message {
-    /// Who sends it.
-    pub source: NodeId,
-    /// Who receives it.
-    pub target: NodeId,
-    /// Its route.
-    pub lane: LaneRef,
-    /// Its tree.
-    pub tree: u32,
-    /// Its chunk of the tree's span.
-    pub chunk: u32,
-    /// Its phase.
-    pub phase: u16,
-    /// Its step of the phase, from 1; 0 in streams.
-    pub phase_step: u16,
-    /// Its step of the schedule tables, from 1, counted through all phases.
-    pub step: u32,
-    /// Rank among the channels of an input: lowest first.
-    pub priority: u32,
-    /// Bytes of payload.
-    pub bytes: u64,
-    /// Its packets.
-    pub packets: u32,
-    /// Payloads that the interface fetches one a cycle.
-    pub payloads: u32,
-    /// Flits of the last packet.
-    pub last_flits: u32,
-    /// Flits of every other packet.
-    pub packet_flits: u32,
-    /// Cycles in which the receiver adds it up; `None` if it replaces.
-    pub aggregation: Option<u64>,
-    /// Interface of the sender that it is bound to.
-    pub injector: Option<InterfaceId>,
-    /// Interface of the receiver at which it leaves the network.
-    pub ejector: InterfaceId,
-}
-
-impl Message {
-    /// Counts the flits of all its packets.
-    pub fn flits(&self) -> u64 {
-        u64::from(self.packets - 1) * u64::from(self.packet_flits) + u64::from(self.last_flits)
-    }
-
-    /// Makes the span that a trace shows.
-    pub fn timed(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Transfer {
-        trace::Transfer {
-            lane: self.lane,
-            tree: self.tree,
-            phase: self.phase,
-            step: self.phase_step,
-            chunk: self.chunk,
-            reduces: self.aggregation.is_some(),
-            bytes: self.bytes as f64,
-            start: seconds(times.started),
-            sent: seconds(times.sent),
-            received: seconds(times.received),
-        }
-    }
-
-    /// Counts the flits of packet `number`.
-    pub fn flits_of(&self, number: u32) -> u32 {
-        if number + 1 == self.packets { self.last_flits } else { self.packet_flits }
-    }
-}
 
 /// A rank's messages of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,14 +40,34 @@ pub struct Step {
     pub sends: Vec<MessageId>,
 }
 
+/// How a rank takes part in a job.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The rank, as a node of the network.
+    pub rank: NodeId,
+    /// Whether it enters a step only when all the rank's interfaces are free, and waits out NOPs.
+    pub lockstep: bool,
+    /// Cycles of a NOP.
+    pub step_cycles: u64,
+}
+
 /// The workload of a machine.
 #[derive(Debug, Default)]
 pub struct Workload {
-    /// All messages.
+    /// All messages: those of plans, job by job, and behind them those of the background that are under way.
     pub messages: Vec<Message>,
-    /// The route of each lane, by its index.
+    /// How many messages plans have.
+    pub planned: usize,
+    /// The routes of each job's lanes that messages use, job by job and by their indices, and behind them those of the
+    /// background's pairs.
     pub routes: Csr<Hop>,
-    /// The steps of each rank.
+    /// By job: its rows of `routes`.
+    pub rows: Vec<Range<usize>>,
+    /// The programs, job by job and rank by rank.
+    pub programs: Vec<Program>,
+    /// By node: its programs.
+    pub programs_of: Csr<ProgramId>,
+    /// The steps of each program.
     pub steps: Vec<Vec<Step>>,
     /// In streams: the message of the next chunk on the same edge of the tree, which is tried once this one is issued.
     pub next_chunk: Vec<Option<MessageId>>,
@@ -128,10 +75,6 @@ pub struct Workload {
     pub waits: Vec<u32>,
     /// The messages that wait for each message.
     pub releases: Csr<MessageId>,
-    /// Whether a rank enters a step only when all its interfaces are free, and waits out NOPs.
-    pub lockstep: bool,
-    /// Cycles of a NOP.
-    pub step_cycles: u64,
     /// Flits for which a virtual channel must have room to be allocated.
     pub packet_flits: u32,
     /// Virtual channels of every port.
@@ -139,43 +82,121 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Compiles `plan` for a vector of `size`.
+    /// Compiles jobs on `network`, and makes room for the background's messages between `pairs`.
     ///
     /// # Errors
     /// Routes need more virtual channels than there are, or there are more NOPs than tables hold.
-    pub fn new(plan: &Plan, lanes: &LaneRoutes, size: Bytes, options: &Options, machine: &Machine) -> Result<Self> {
-        let schedule = tables::lower_for_interfaces(plan, size.0.div_ceil(ELEMENT), ELEMENT)?;
+    pub fn new(
+        network: &Topology,
+        jobs: &[Placed],
+        pairs: Option<&Pairs>,
+        options: &Options,
+        machine: &Machine,
+    ) -> Result<Self> {
+        let mut workload = Self {
+            packet_flits: options.packet_flits(),
+            virtual_channels: options.virtual_channels as u8,
+            ..Self::default()
+        };
+        let mut released = Vec::new();
+        for (place, job) in (0..).zip(jobs) {
+            workload.add(place, job, &mut released, options)?;
+        }
+        workload.planned = workload.messages.len();
+        workload.programs_of = workload.by_node(network);
+        let lists = workload.list_routes(jobs, pairs);
+        workload.routes = routes(network, &lists, options, machine)?;
+        released.into_iter().for_each(|row| workload.releases.push_row(row));
+        workload.bind(options, machine);
+        let mut first = 0;
+        for (job, Placed { plan, .. }) in jobs.iter().enumerate() {
+            let step_cycles = workload.estimate(job, options, machine);
+            let last = first + plan.ranks() as usize;
+            workload.programs[first..last].iter_mut().for_each(|program| program.step_cycles = step_cycles);
+            first = last;
+        }
+        Ok(workload)
+    }
+
+    /// Adds the messages and programs of a job; `place` says which of those that send it is.
+    fn add(&mut self, place: u16, job: &Placed, released: &mut Vec<Vec<MessageId>>, options: &Options) -> Result<()> {
+        let plan = job.plan;
+        let schedule = tables::lower_for_interfaces(plan, job.size.0.div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
         let mut message_of = vec![None; schedule.len()];
-        let mut messages = Vec::new();
-        for id in schedule.ids().filter(|&id| schedule.op[id] != Op::Local) {
-            message_of[id] = Some(MessageId::new(messages.len()));
-            messages.push(message(plan, &schedule, id, options)?);
+        for (number, id) in (0..).zip(schedule.ids().filter(|&id| schedule.op[id] != Op::Local)) {
+            let place = Place { job: place, number };
+            message_of[id] = Some(MessageId::new(self.messages.len()));
+            self.messages.push(message(job, &schedule, id, place, options)?);
         }
-        let mut workload = Self {
-            routes: routes(plan, lanes, messages.iter().map(|message| message.lane), options, machine)?,
-            waits: vec![0; messages.len()],
-            releases: Csr::default(),
-            steps: Vec::with_capacity(tables.of_rank.len()),
-            next_chunk: vec![None; messages.len()],
-            lockstep,
-            step_cycles: 0,
-            packet_flits: options.packet_flits(),
-            virtual_channels: options.virtual_channels as u8,
-            messages,
-        };
-        let mut released: Vec<Vec<MessageId>> = vec![Vec::new(); workload.messages.len()];
-        for table in &tables.of_rank {
-            let steps = workload.steps_of(table, tables::lockstep(plan), &message_of, &mut released, options);
+        self.waits.resize(self.messages.len(), 0);
+        self.next_chunk.resize(self.messages.len(), None);
+        released.resize(self.messages.len(), Vec::new());
+        for (&rank, table) in job.ranks().iter().zip(&tables.of_rank) {
+            let steps = self.steps_of(table, tables::lockstep(plan), &message_of, released, options);
             let in_order = lockstep || tables::sub_flows(plan).is_some();
-            let steps = if in_order { steps } else { workload.join_streams(plan, steps) };
-            workload.steps.push(steps);
+            let steps = if in_order { steps } else { self.join_streams(plan, steps) };
+            self.steps.push(steps);
+            self.programs.push(Program { rank, lockstep, step_cycles: 0 });
         }
-        released.into_iter().for_each(|row| workload.releases.push_row(row));
-        workload.bind(options, machine);
-        workload.step_cycles = workload.estimate(options, machine);
-        Ok(workload)
+        Ok(())
+    }
+
+    /// Lists the programs of each node.
+    fn by_node(&self, network: &Topology) -> Csr<ProgramId> {
+        let mut of_node = vec![Vec::new(); network.nodes().len()];
+        for (id, program) in ProgramId::first(self.programs.len()).zip(&self.programs) {
+            of_node[program.rank].push(id);
+        }
+        let mut rows = Csr::default();
+        of_node.into_iter().for_each(|row| rows.push_row(row));
+        rows
+    }
+
+    /// Lists the links of the routes of each job's lanes and of the background, and gives the jobs' messages their
+    /// routes.
+    fn list_routes<'a>(&mut self, jobs: &[Placed], pairs: Option<&'a Pairs>) -> Lists<'a> {
+        let mut of_plans = Csr::default();
+        for (number, job) in jobs.iter().enumerate() {
+            let places = self.messages_of(number);
+            let mut of_lane = vec![None; job.routes.count()];
+            self.messages[places.clone()].iter().for_each(|message| of_lane[message.lane.index()] = Some(0..0));
+            let start = of_plans.rows().len();
+            for (lane, rows) in (0..).zip(&mut of_lane) {
+                if let Some(rows) = rows {
+                    *rows = push_routes(job, LaneRef::from_index(lane), &mut of_plans);
+                }
+            }
+            for message in &mut self.messages[places] {
+                message.routes = of_lane[message.lane.index()].clone().expect("its lane is used");
+            }
+            self.rows.push(start..of_plans.rows().len());
+        }
+        Lists { of_plans, of_background: pairs.map(|pairs| &pairs.routes) }
+    }
+
+    /// Returns the links of the first of a message's routes.
+    pub fn first_route(&self, message: &Message) -> &[Hop] {
+        self.routes.row(message.routes.start as usize)
+    }
+
+    /// Returns the hops of all routes of a job.
+    pub fn hops_of(&self, job: usize) -> &[Hop] {
+        let Range { start, end } = self.rows[job];
+        &self.routes.items[self.routes.first[start] as usize..self.routes.first[end] as usize]
+    }
+
+    /// Says whether a message is the background's.
+    pub fn is_background(&self, message: MessageId) -> bool {
+        message.index() >= self.planned
+    }
+
+    /// Returns the messages of a job.
+    pub fn messages_of(&self, job: usize) -> Range<usize> {
+        let place =
+            |job: usize| self.messages[..self.planned].partition_point(|message| usize::from(message.job) < job);
+        place(job)..place(job + 1)
     }
 
     /// Returns for how many flits a virtual channel must have room before a packet of `flits` gets it.
@@ -261,7 +282,11 @@ impl Workload {
         let mut turn: HashMap<(NodeId, u32), u32> = HashMap::new();
         for id in order {
             let message = &mut self.messages[id];
-            let route = self.routes.row(message.lane.index());
+            if options.interfaces == Interfaces::Bound {
+                let route = message.route_of(0);
+                message.routes = route..route + 1;
+            }
+            let route = self.routes.row(message.routes.start as usize);
             let (source, target) = (&machine.nodes[message.source], &machine.nodes[message.target]);
             let port = machine.links[route[0].link].output;
             let bound = options.interfaces == Interfaces::Bound || !source.has_router;
@@ -279,15 +304,19 @@ impl Workload {
     /// Lists for each interface of `rank` the outputs that its messages may want first.
     pub fn feeds(&self, rank: NodeId, interfaces: u32) -> Vec<Vec<OutputId>> {
         let mut feeds = vec![Vec::new(); interfaces as usize];
-        // Later chunks of a stream take the route of the first.
-        for &id in self.steps[rank].iter().flat_map(|step| &step.sends) {
+        let programs = self.programs_of.row(rank).iter();
+        let sends = programs.flat_map(|&program| &self.steps[program]).flat_map(|step| &step.sends);
+        // Later chunks of a stream may have been bound to other ports than the first.
+        for id in sends.flat_map(|&first| successors(Some(first), |&id| self.next_chunk[id])) {
             let message = &self.messages[id];
-            let output = self.routes.row(message.lane.index())[0].output;
             let of = |interface| message.injector.is_none_or(|bound| bound == interface);
             for interface in InterfaceId::first(interfaces as usize).filter(|&interface| of(interface)) {
                 let feed: &mut Vec<OutputId> = &mut feeds[interface];
-                if !feed.contains(&output) {
-                    feed.push(output);
+                for route in message.routes.clone() {
+                    let output = self.routes.row(route as usize)[0].output;
+                    if !feed.contains(&output) {
+                        feed.push(output);
+                    }
                 }
             }
         }
@@ -295,8 +324,9 @@ impl Workload {
     }
 
     /// Estimates the cycles of a step as the interface does: by the paper's footnote 4, or by the authors' formula.
-    fn estimate(&self, options: &Options, machine: &Machine) -> u64 {
-        let Some(largest) = self.messages.iter().max_by_key(|message| message.flits()) else { return 0 };
+    fn estimate(&self, job: usize, options: &Options, machine: &Machine) -> u64 {
+        let messages = &self.messages[self.messages_of(job)];
+        let Some(largest) = messages.iter().max_by_key(|message| message.flits()) else { return 0 };
         let interfaces = machine.nodes.iter().filter(|node| node.interfaces > 0);
         let buffer = interfaces.map(|node| node.interface_flits).max().unwrap_or(0);
         let (flits, payloads) = (largest.flits(), u64::from(largest.payloads));
@@ -310,53 +340,9 @@ impl Workload {
                 each * payloads - payload * ESTIMATED_IN_MESSAGES
             }
         };
-        let used = self.messages.iter().flat_map(|message| self.routes.row(message.lane.index()));
-        let slowest = used.map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
+        let slowest = self.hops_of(job).iter().map(|hop| machine.links[hop.link].flit).max().unwrap_or(0);
         whole_cycles(cycles.saturating_mul(slowest))
     }
-}
-
-/// Makes the message of transfer `id`, before it has steps and interfaces.
-fn message(plan: &Plan, schedule: &Schedule, id: TransferId, options: &Options) -> Result<Message> {
-    let lane = schedule.lane[id].expect("only local copies have no lane");
-    let (source, target) = plan.lanes.ends_of(lane);
-    let elements = schedule.elements_of(id);
-    let bytes = elements * ELEMENT;
-    let flits = bytes.div_ceil(options.flit.0).max(1);
-    if flits >= u64::from(u32::MAX) {
-        misfit!(
-            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
-             the size"
-        );
-    }
-    let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;
-    let (packets, packet_flits, last_flits) = match options.flow_control {
-        FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
-        FlowControl::Packet => {
-            let packet_flits = options.packet_flits();
-            let full = u64::from(payloads - 1) * u64::from(packet_flits - 1);
-            (payloads, packet_flits, 1 + (flits - full) as u32)
-        }
-    };
-    Ok(Message {
-        source,
-        target,
-        lane,
-        tree: schedule.tree[id],
-        chunk: schedule.chunk[id],
-        phase: schedule.phase[id],
-        phase_step: schedule.step[id],
-        step: 0,
-        priority: 0,
-        bytes,
-        packets,
-        payloads,
-        last_flits,
-        packet_flits,
-        aggregation: (schedule.op[id] == Op::Reduce).then(|| options.aggregation_cycles(elements)),
-        injector: None,
-        ejector: InterfaceId(0),
-    })
 }
 
 /// Finds a switch that is more than a place on a route.

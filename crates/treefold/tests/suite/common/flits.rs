@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use treefold::plan::{LaneRoutes, Plan};
+use treefold::sim::Job;
+use treefold::sim::jobs::{place, routes_of};
 use treefold::sim::packet::machine::{CYCLE, Machine};
-use treefold::sim::packet::workload::{MessageId, Workload};
+use treefold::sim::packet::workload::{MessageId, ProgramId, Workload};
 use treefold::sim::packet::{Interfaces, Options};
 use treefold::topology::{LinkId, NodeId, Topology};
-use treefold::units::Bytes;
 
 #[derive(Clone, Copy, Debug)]
 struct Flit {
     message: usize,
+    route: usize,
     hop: usize,
     head: bool,
     tail: bool,
@@ -65,24 +66,31 @@ struct World<'a> {
     adder: HashMap<NodeId, (u64, Queue)>,
     cleared: Vec<(u64, usize)>,
     waits: Vec<u32>,
+    /// By program.
     step: Vec<usize>,
     entered: Vec<bool>,
-    issued: Vec<bool>,
     counter_down: Vec<u64>,
+    /// Which program of a node enters a step first, and which has an interface first.
+    first_program: HashMap<NodeId, usize>,
+    next_program: HashMap<Port, usize>,
+    issued: Vec<bool>,
     received: Vec<u64>,
-    end: u64,
-    last: (u64, usize),
+    /// By job.
+    end: Vec<u64>,
+    last: Vec<(u64, usize)>,
 }
 
-/// Cycles of `plan`, and when each message was received.
-pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
-    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let machine = Machine::new(plan, &routes, options).unwrap();
-    let workload = Workload::new(plan, &routes, size, options, &machine).unwrap();
+/// Cycles of each job, and when each message was received.
+pub fn cycles(jobs: &[Job], options: &Options) -> (Vec<u64>, Vec<u64>) {
+    let routes = routes_of(jobs);
+    let placed = place(jobs, &routes).unwrap();
+    let topology = &*jobs[0].plan.topology;
+    let machine = Machine::new(topology, &placed, false, options).unwrap();
+    let workload = Workload::new(topology, &placed, None, options, &machine).unwrap();
     let count = workload.messages.len();
-    let ranks = plan.ranks() as usize;
+    let programs = workload.programs.len();
     let mut world = World {
-        topology: &plan.topology,
+        topology,
         machine: &machine,
         workload: &workload,
         options,
@@ -100,35 +108,36 @@ pub fn cycles(plan: &Plan, size: Bytes, options: &Options) -> (u64, Vec<u64>) {
         adder: HashMap::new(),
         cleared: vec![],
         waits: workload.waits.clone(),
-        step: vec![0; ranks],
-        entered: vec![false; ranks],
+        step: vec![0; programs],
+        entered: vec![false; programs],
+        counter_down: ProgramId::first(programs).map(|program| first_counter(&workload, program)).collect(),
+        first_program: HashMap::new(),
+        next_program: HashMap::new(),
         issued: vec![false; count],
-        counter_down: (0..ranks).map(|rank| first_counter(&workload, rank)).collect(),
         received: vec![0; count],
-        end: 0,
-        last: (0, 0),
+        end: vec![0; jobs.len()],
+        last: vec![(0, 0); jobs.len()],
     };
     let mut now = 0;
     while world.received.contains(&0) || !world.adder.values().all(|(free, queue)| *free < now && queue.is_empty()) {
-        for node in plan.topology.node_ids() {
+        for node in topology.node_ids() {
             world.cycle(now, node);
         }
         now += 1;
         assert!(now < 20_000_000, "the oracle never ends");
     }
-    let tail = match options.interfaces {
-        Interfaces::Bound => 0,
-        Interfaces::Shared if count == 0 => 0,
-        Interfaces::Shared => {
-            let route = workload.routes.row(workload.messages[world.last.1].lane.index());
-            world.last.0 + machine.links[route[route.len() - 1].link].latency
+    let tail = |(at, id): (u64, usize)| match options.interfaces {
+        Interfaces::Shared if at > 0 => {
+            at + machine.links[workload.first_route(&workload.messages[id]).last().unwrap().link].latency
         }
+        _ => 0,
     };
-    (world.end.max(tail), world.received)
+    let cycles = world.end.iter().zip(&world.last).map(|(&end, &last)| end.max(tail(last))).collect();
+    (cycles, world.received)
 }
 
-fn first_counter(workload: &Workload, rank: usize) -> u64 {
-    workload.steps[rank].first().map_or(0, |step| u64::from(step.nops) * workload.step_cycles)
+fn first_counter(workload: &Workload, program: ProgramId) -> u64 {
+    workload.steps[program].first().map_or(0, |step| u64::from(step.nops) * workload.programs[program].step_cycles)
 }
 
 /// How far `place` is behind `turn` in a round of `count`.
@@ -181,7 +190,7 @@ impl World<'_> {
 
     fn wanted_output(&self, node: NodeId, flit: &Flit) -> usize {
         let message = &self.workload.messages[flit.message];
-        match self.workload.routes.row(message.lane.index()).get(flit.hop) {
+        match self.workload.routes.row(flit.route).get(flit.hop) {
             Some(hop) => self.topology.outgoing(node).iter().position(|&link| link == hop.link).unwrap(),
             None => self.links_out(node) + message.ejector.index(),
         }
@@ -192,7 +201,7 @@ impl World<'_> {
             self.switch(now, node);
         }
         self.arrive(now, node);
-        if self.topology.is_rank(node) {
+        if self.machine.nodes[node].is_rank {
             self.receive(now, node);
             self.issue(now, node);
             for interface in 0..self.ports(node) {
@@ -334,12 +343,13 @@ impl World<'_> {
         due.sort_by_key(|&(_, id)| (workload.messages[id].tree, id));
         for (_, id) in due {
             self.received[id] = now;
-            self.last = self.last.max((now, id));
+            let job = usize::from(workload.messages[id].job);
+            self.last[job] = self.last[job].max((now, id));
             if workload.messages[id].aggregation.is_some() {
                 let tree = workload.messages[id].tree;
                 self.adder.entry(node).or_default().1.push((now, tree, id));
             } else {
-                self.end = self.end.max(now);
+                self.end[job] = self.end[job].max(now);
                 self.cleared.push((now + 1, id));
             }
         }
@@ -347,7 +357,8 @@ impl World<'_> {
         while *free <= now && queue.first().is_some_and(|&(at, _, _)| at < now) {
             let (_, _, id) = queue.remove(0);
             *free = now + workload.messages[id].aggregation.unwrap();
-            self.end = self.end.max(*free);
+            let job = usize::from(workload.messages[id].job);
+            self.end[job] = self.end[job].max(*free);
             self.cleared.push((*free + 1, id));
         }
         for (_, id) in self.cleared.extract_if(.., |(at, id)| *at == now && workload.messages[*id].target == node) {
@@ -355,17 +366,30 @@ impl World<'_> {
         }
     }
 
+    /// Lets the programs of a node issue: first where each is the next to be served, then anywhere.
     fn issue(&mut self, now: u64, node: NodeId) {
-        let rank = node.index();
+        let count = self.workload.programs_of.row(node).len();
+        for behind in 0..count {
+            let first = self.first_program.get(&node).copied().unwrap_or(0);
+            for number in (0..count).map(|number| (first + number) % count) {
+                self.issue_program(now, node, number, behind);
+            }
+        }
+    }
+
+    fn issue_program(&mut self, now: u64, node: NodeId, number: usize, behind: usize) {
         let workload = self.workload;
-        while let Some(step) = workload.steps[rank].get(self.step[rank]) {
-            if !self.entered[rank] {
+        let programs = workload.programs_of.row(node);
+        let program = programs[number];
+        while let Some(step) = workload.steps[program].get(self.step[program]) {
+            if !self.entered[program] {
                 let ports = self.ports(node);
                 let idle = (0..ports).all(|i| !self.interfaces.entry((node, i)).or_default().busy);
-                if workload.lockstep && (!idle || now < self.counter_down[rank]) {
+                if workload.programs[program].lockstep && (!idle || now < self.counter_down[program]) {
                     return;
                 }
-                self.entered[rank] = true;
+                self.entered[program] = true;
+                self.first_program.insert(node, (number + 1) % programs.len());
             }
             // All chunks of all edges, by step; of each edge those before must have gone.
             let mut chunks = step.sends.clone();
@@ -382,32 +406,37 @@ impl World<'_> {
             }
             for &id in &chunks {
                 if before[id].is_none_or(|before: MessageId| self.issued[before]) {
-                    self.try_issue(now, node, id.index());
+                    self.try_issue(now, node, id.index(), (number, behind));
                 }
             }
             if chunks.iter().any(|&id| !self.issued[id]) {
                 return;
             }
-            self.entered[rank] = false;
-            self.step[rank] += 1;
-            if let Some(next) = workload.steps[rank].get(self.step[rank]).filter(|next| next.nops > 0) {
-                self.counter_down[rank] = now + (u64::from(next.nops) + 1) * workload.step_cycles;
+            self.entered[program] = false;
+            self.step[program] += 1;
+            if let Some(next) = workload.steps[program].get(self.step[program]).filter(|next| next.nops > 0) {
+                self.counter_down[program] = now + (u64::from(next.nops) + 1) * workload.programs[program].step_cycles;
             }
         }
     }
 
-    fn try_issue(&mut self, now: u64, node: NodeId, id: usize) {
+    fn try_issue(&mut self, now: u64, node: NodeId, id: usize, (program, most): (usize, usize)) {
         let message = &self.workload.messages[id];
         if self.issued[id] || self.waits[id] > 0 {
             return;
         }
-        let free = |world: &mut Self, i: usize| !world.interfaces.entry((node, i)).or_default().busy;
+        let programs = self.workload.programs_of.row(node).len();
+        let free = |world: &mut Self, i: usize| {
+            let turn = world.next_program.get(&(node, i)).copied().unwrap_or(0);
+            !world.interfaces.entry((node, i)).or_default().busy && self::behind(program, turn, programs) <= most
+        };
         let chosen = match message.injector {
             Some(bound) => Some(bound.index()).filter(|&i| free(self, i)),
             None => (0..self.ports(node)).find(|&i| free(self, i)),
         };
         let Some(chosen) = chosen else { return };
         self.issued[id] = true;
+        self.next_program.insert((node, chosen), (program + 1) % programs);
         let interface = self.interfaces.get_mut(&(node, chosen)).unwrap();
         interface.queue.push_back((id, now + 3));
         interface.busy = true;
@@ -454,11 +483,7 @@ impl World<'_> {
         let place = interface.gone - u64::from(number) * u64::from(message.packet_flits);
         let packet = message.flits_of(number);
         if place == 0 {
-            let allowed = if self.has_router(node) {
-                u32::MAX
-            } else {
-                self.workload.routes.row(message.lane.index())[0].channels
-            };
+            let allowed = if self.has_router(node) { u32::MAX } else { self.workload.first_route(message)[0].channels };
             let need = packet.min(self.options.packet_flits());
             let channels = self.channels();
             let order: Vec<usize> = (0..channels).map(|i| (interface.turn + i) % channels).collect();
@@ -475,7 +500,8 @@ impl World<'_> {
             interface.gone = 0;
             interface.queue.pop_front();
         }
-        Some(Flit { message: id, hop: 0, head: place == 0, tail, first: number == 0, packet })
+        let route = message.route_of(number) as usize;
+        Some(Flit { message: id, route, hop: 0, head: place == 0, tail, first: number == 0, packet })
     }
 
     fn fetch(&mut self, now: u64, node: NodeId, number: usize) {
@@ -516,8 +542,7 @@ impl World<'_> {
                 let turn = *self.turn(3, node, output, channel);
                 let mut best: Option<usize> = None;
                 for &(place, flit, wanted) in &asking {
-                    let message = &self.workload.messages[flit.message];
-                    let hop = self.workload.routes.row(message.lane.index()).get(flit.hop);
+                    let hop = self.workload.routes.row(flit.route).get(flit.hop);
                     let allowed = hop.is_none_or(|hop| hop.channels >> channel & 1 == 1);
                     let need = flit.packet.min(self.options.packet_flits());
                     if wanted == output && allowed && self.has_credit(node, output, channel, need) {

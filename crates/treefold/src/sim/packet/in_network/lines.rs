@@ -1,7 +1,7 @@
 //! The lines of a vector: which tree reduces each, in which order ranks send them, what their sums must be.
 //!
 //! A line is what a packet carries. Lines are dealt to trees in turn, each as often as its part of the vector is large,
-//! so that neighbouring addresses have homes in different switches; in a new order each time round; or by a hash.
+//! so that neighbouring addresses have homes in different switches; or by a hash of the address.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -65,8 +65,7 @@ impl Lines {
         let homes = if regions.all(Method::Push) { parameters.fabric.home_mapping } else { HomeMapping::Interleaved };
         let addresses = match homes {
             HomeMapping::Interleaved => in_turn(plan, count),
-            HomeMapping::Shuffled => shuffled(in_turn(plan, count), plan.trees.len()),
-            HomeMapping::Hashed => by_hash(plan.trees.len(), count),
+            HomeMapping::Hashed => hashed(in_turn(plan, count), regions.home_ports),
         };
         let mut counts = vec![0; plan.trees.len()];
         addresses.iter().for_each(|address| counts[address.tree as usize] += 1);
@@ -178,19 +177,41 @@ fn in_turn(plan: &Plan, count: u64) -> Vec<Address> {
     addresses
 }
 
-/// Puts the lines of each time round in an order of its own.
-fn shuffled(mut addresses: Vec<Address>, trees: usize) -> Vec<Address> {
-    addresses.chunks_mut(trees).for_each(|round| round.sort_by_key(|address| mixed(SALT, 0, address.bits())));
+/// Chooses the home ports of lines by a hash of their addresses. As with hashes of address bits, it is one-to-one on
+/// every aligned block of as many lines as there are ports: these are dealt out in turn, and the ports of each block
+/// come in an order of its own. Every port is home to as many lines, and a table that holds two is enough, as lines of
+/// one port are a block apart on average, and three of them never within a block's length.
+fn hashed(mut addresses: Vec<Address>, ports: usize) -> Vec<Address> {
+    let hash = |address: &Address| mixed(SALT, 0, address.bits());
+    addresses.chunks_mut(ports).for_each(|block| block.sort_by_cached_key(hash));
     addresses
 }
 
-/// Chooses every line's tree by a hash of its number.
-fn by_hash(trees: usize, count: u64) -> Vec<Address> {
-    let mut counts = vec![0; trees];
-    let deal = |number| {
-        let tree = (mixed(SALT, 0, number) % trees as u64) as u32;
-        counts[tree as usize] += 1;
-        Address::new(tree, counts[tree as usize] - 1)
-    };
-    (0..count).map(deal).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four trees of one port each: a home is its tree.
+    fn homes(lines: u32) -> Vec<Address> {
+        hashed((0..lines).map(|line| Address::new(line % 4, line / 4)).collect(), 4)
+    }
+
+    #[test]
+    fn a_hash_gives_each_port_one_line_of_every_block_in_an_order_of_its_own() {
+        let hashed = homes(4000);
+        let blocks: Vec<Vec<u32>> =
+            hashed.chunks(4).map(|block| block.iter().map(|address| address.tree).collect()).collect();
+        let mut orders: Vec<&Vec<u32>> = blocks.iter().collect();
+        orders.sort_unstable();
+        orders.dedup();
+        assert_eq!(orders.len(), 24, "all orders of four ports come");
+        for mut block in blocks {
+            block.sort_unstable();
+            assert_eq!(block, [0, 1, 2, 3]);
+        }
+        let (mut sorted, mut all) = (hashed.clone(), homes(0));
+        sorted.sort_unstable_by_key(|address| (address.line(), address.tree));
+        all.extend((0..4000).map(|line| Address::new(line % 4, line / 4)));
+        assert_eq!(sorted, all, "every line is there once");
+    }
 }

@@ -125,6 +125,14 @@ pub enum Op {
     Ack,
 }
 
+impl Op {
+    /// Says whether it uses the virtual channels of responses. A multicast is a request, as any other write is
+    /// (in-network paper, section IV-A).
+    pub fn is_response(self) -> bool {
+        matches!(self, Self::Answer | Self::Ack)
+    }
+}
+
 /// Operands that were reduced to one: values in integers, so that a lost or doubled one shows, and in floating point,
 /// whose sum depends on the order.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -151,8 +159,6 @@ impl Operand {
 pub struct Packet {
     /// What it asks for.
     pub op: Op,
-    /// Whether it uses the virtual channels of responses.
-    pub response: bool,
     /// Its virtual channel on the link that it uses: twice the level, and one more for responses.
     pub channel: u8,
     /// How many links of its route it has used.
@@ -175,12 +181,12 @@ impl Packet {
     /// Makes a packet over a route that belongs to no edge.
     pub fn new(op: Op, route: RouteId, subject: Subject, flits: u32) -> Self {
         let (route, operand) = (Some(route), Operand::default());
-        Self { op, response: false, channel: 0, hop: 0, flits, route, edge: None, subject, operand, born: 0 }
+        Self { op, channel: 0, hop: 0, flits, route, edge: None, subject, operand, born: 0 }
     }
 
     /// Returns the packet on the next link of its route.
     pub fn onto(self, hop: Hop) -> Self {
-        Self { hop: self.hop + 1, channel: 2 * hop.level + u8::from(self.response), ..self }
+        Self { hop: self.hop + 1, channel: 2 * hop.level + u8::from(self.op.is_response()), ..self }
     }
 
     /// Returns the line of a tree that it is about.

@@ -51,11 +51,6 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Returns the cycles in which so many flits cross a switch.
-    pub fn crossing(&self, flits: u32) -> u64 {
-        u64::from(flits.div_ceil(self.fabric.speedup))
-    }
-
     /// Makes the parameters of a fabric for these trees.
     ///
     /// # Errors

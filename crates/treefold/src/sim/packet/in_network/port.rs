@@ -138,10 +138,8 @@ impl Ports {
             at = port.read_until;
         }
         self.number += 1;
-        // What a switch turns into a result is a request: results drain, whatever waits for them.
-        let response = !matches!(packet.op, Op::Operand | Op::Pull | Op::Whole | Op::Data | Op::Flag);
-        let packet = Packet { response, born: at, hop: 0, ..packet }.onto(hop);
-        port.requests += usize::from(!response);
+        let packet = Packet { born: at, hop: 0, ..packet }.onto(hop);
+        port.requests += usize::from(!packet.op.is_response());
         port.waiting[usize::from(packet.channel)].insert(Turn { ready: at, number: self.number }, packet);
     }
 
@@ -187,7 +185,7 @@ impl Port {
             match self.sender.choose(now, flits) {
                 Ok(channel) => {
                     let (_, packet) = self.waiting[channel].pop_first().expect("it was chosen");
-                    self.requests -= usize::from(!packet.response);
+                    self.requests -= usize::from(!packet.op.is_response());
                     self.sender.send(now, packet, wires);
                 }
                 Err(_) => {

@@ -94,12 +94,20 @@ pub struct Reduction {
     /// The port that has no room for the next request.
     blocked: Option<OutputId>,
     /// Partial sums and answers.
-    sums: HashMap<Address, Operand>,
+    sums: HashMap<Address, Sum>,
     /// Acknowledgements that came, where a multicast has several.
     acks: HashMap<Address, u32>,
     /// Lines whose result is here.
     known: Vec<u64>,
     missing: u64,
+}
+
+/// The sum of the operands of a line that are here or on their way from the memory of this accelerator.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    operand: Operand,
+    /// When those from its own memory are here.
+    loaded: u64,
 }
 
 /// A line that may be asked for.
@@ -226,17 +234,23 @@ impl Reduction {
             }
             Method::Pull => self.pull(address, now, ports, shared),
             Method::Write => {
-                shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
-                let ready = now + shared.memory(self.rank, Subject::Line(address));
+                let ready = self.load(address, now, shared);
                 self.multicast(address, own, ready, ports, shared);
             }
         }
     }
 
+    /// Loads a line from the memory of this accelerator; returns when it is here. A load of a region's address is never
+    /// a multicast: the accelerator that issues it serves it, and nothing crosses the network (in-network paper,
+    /// section IV-A).
+    fn load(&self, address: Address, now: u64, shared: &mut Shared) -> u64 {
+        shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
+        now + shared.memory(self.rank, Subject::Line(address))
+    }
+
     /// Sends a packet whose payload must be read first.
     fn send_read(&mut self, packet: Packet, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        shared.stats.fabric.reads += shared.setup.payload(packet.flits);
-        let ready = now + shared.memory(self.rank, packet.subject);
+        let ready = self.load(packet.address(), now, shared);
         let in_order = packet.op == Op::Operand && shared.setup.parameters.fabric.initiation == Initiation::Dma;
         ports.send(packet, ready, in_order, shared);
     }
@@ -246,8 +260,8 @@ impl Reduction {
         for edge in shared.setup.regions.top(address.tree).numbers() {
             ports.send(over(Op::Pull, edge, address, Operand::default(), shared), now, false, shared);
         }
-        shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
-        self.sums.insert(address, operand(self.rank, address));
+        let loaded = self.load(address, now, shared);
+        self.sums.insert(address, Sum { operand: operand(self.rank, address), loaded });
     }
 
     /// Sends the result to all others.
@@ -272,14 +286,14 @@ impl Reduction {
             }
             Op::Answer => {
                 if let Some(sum) = self.gather(address, value, shared) {
-                    self.answered(address, sum, now, ports, shared);
+                    self.answered(address, sum.operand, now.max(sum.loaded), ports, shared);
                 }
             }
             Op::Partial => {
                 shared.stats.fabric.writes += shared.setup.payload(packet.flits);
                 if let Some(sum) = self.gather(address, value, shared) {
                     let route = Some(shared.setup.regions.home_route(address.tree, self.rank, Direction::Up));
-                    let whole = Packet { op: Op::Whole, edge: None, route, operand: sum, ..packet };
+                    let whole = Packet { op: Op::Whole, edge: None, route, operand: sum.operand, ..packet };
                     self.send_read(whole, now, ports, shared);
                 }
             }
@@ -290,10 +304,10 @@ impl Reduction {
     }
 
     /// Adds to the partial sum of a line; returns it when it is whole.
-    fn gather(&mut self, address: Address, operand: Operand, shared: &Shared) -> Option<Operand> {
+    fn gather(&mut self, address: Address, operand: Operand, shared: &Shared) -> Option<Sum> {
         let sum = self.sums.entry(address).or_default();
-        sum.add(operand);
-        if sum.count < shared.setup.regions.ranks { None } else { self.sums.remove(&address) }
+        sum.operand.add(operand);
+        if sum.operand.count < shared.setup.regions.ranks { None } else { self.sums.remove(&address) }
     }
 
     /// Pull: goes on when all answers are here.
@@ -335,7 +349,8 @@ impl Reduction {
     /// Writes a result, or a part of it, to memory.
     fn result(&mut self, address: Address, value: Operand, now: u64, shared: &mut Shared) {
         let is_whole = value.count == shared.setup.regions.expected(address.tree);
-        let whole = if is_whole { Some(value) } else { self.gather(address, value, shared) };
+        let mut gather = || self.gather(address, value, shared).map(|sum| sum.operand);
+        let whole = if is_whole { Some(value) } else { gather() };
         let Some(sum) = whole else {
             shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(address));
             return;

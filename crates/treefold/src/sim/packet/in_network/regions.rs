@@ -5,10 +5,10 @@
 //! are numbered through, so that a packet names the edge that it comes over and a switch finds the next ones without a
 //! search.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::super::machine::Machine;
-use super::packet::{EdgeId, RouteId};
+use super::super::machine::{Machine, OutputId};
+use super::packet::{Address, EdgeId, RouteId};
 use super::routes::Routes;
 use crate::error::Result;
 use crate::misfit;
@@ -98,6 +98,8 @@ pub struct Regions {
     pub busiest: f64,
     /// The largest part of the vector that is reduced in one port's table.
     pub table_share: f64,
+    /// The ports in whose tables the roots of trees add up lines.
+    pub home_ports: usize,
 }
 
 /// Returns in which column a half stands.
@@ -150,7 +152,9 @@ impl Regions {
             manager.add(tree)?;
         }
         let most = manager.reduced_at.iter().map(|reduced| reduced.units).fold(0.0, f64::max);
-        Ok(Self { table_share: most / plan.units as f64, ..manager.regions })
+        let roots: BTreeSet<NodeId> = manager.regions.regions.iter().map(|region| region.root).collect();
+        let home_ports = roots.into_iter().map(|root| plan.topology.outgoing(root).len()).sum();
+        Ok(Self { table_share: most / plan.units as f64, home_ports, ..manager.regions })
     }
 }
 
@@ -328,9 +332,11 @@ impl Regions {
         self.homes[self.row(tree, rank)].expect("ranks push in this tree")[column(direction)]
     }
 
-    /// Returns the port whose table reduces a tree's first line where `edge` ends, or at the root.
-    pub fn table(&self, tree: u32, edge: Option<EdgeId>) -> u32 {
-        edge.map_or_else(|| self.regions[tree as usize].table, |edge| self.edge(edge).table)
+    /// Returns the home port of a line at a switch with so many ports, where `edge` begins or, without one, at the
+    /// root: the table that reduces it. The lines of a tree take the ports in turn.
+    pub fn home(&self, address: Address, edge: Option<EdgeId>, ports: usize) -> OutputId {
+        let first = edge.map_or_else(|| self.regions[address.tree as usize].table, |edge| self.edge(edge).table);
+        OutputId((first + address.line()) % ports as u32)
     }
 
     /// Returns the edges over which the multicast of a tree's root goes.
@@ -368,7 +374,7 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
 }
 
 /// Says how a tree of a plan is used.
-fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
+pub fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
     let of_rank = plan.topology.is_rank(tree.root);
     let all_get = plan.collective.definition().after == Held::Whole;
     match (all_get, tree.up != Half::None, tree.down != Half::None) {

@@ -15,6 +15,7 @@ use super::{Setup, Shared};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{LaneRef, LaneRoutes, Plan};
+use crate::sim::jobs::Placed;
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
@@ -31,7 +32,8 @@ pub fn compile(
 ) -> Result<Workload> {
     // Ranks wait for flags, not for steps.
     let options = &Options { lockstep: Some(false), ..options.clone() };
-    let mut workload = Workload::new(plan, lane_routes, size, options, machine)?;
+    let job = Placed::alone(plan, size, lane_routes);
+    let mut workload = Workload::new(&plan.topology, &[job], None, options, machine)?;
     for message in &workload.messages {
         if lane_routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());

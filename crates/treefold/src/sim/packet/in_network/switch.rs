@@ -1,11 +1,13 @@
 //! A switch that multicasts and reduces (in-network paper, sections IV-A to IV-E and V).
 //!
-//! Output-queued with internal speed-up: a packet waits at its input, for each virtual channel in order, crosses to the
-//! queues of all its outputs that have room, in one go or in several (a busy port holds no other), and leaves as each
-//! wire is free and the next input has room for it whole. Packets stay whole; the latency of the switch lies on the
-//! wires before and behind it. A port's reduction table takes in operands at the rate of a wire; what it gives out
-//! crosses like what comes in. Cost: a look at every port in each cycle in which something can move, a few steps a
-//! packet.
+//! Output-queued with internal speed-up: what comes in is routed at once, in order for each virtual channel, and waits
+//! for its outputs alone; every output takes in the oldest packet that fits into its queue, at a multiple of the rate
+//! of its wire. So nothing waits behind a packet for another output, except behind a pull that has no entry in its
+//! first table. Copies of a multicast cross by themselves, and the buffer of the input is free when the last one has
+//! crossed. A packet leaves as its wire is free and the next input has room for it whole; the latency of the switch
+//! lies on the wires before and behind it. A port's reduction table takes in operands at the rate of a wire; what it
+//! gives out crosses like what comes in. Cost: a look at every port in each cycle in which something can move, a few
+//! steps a packet.
 
 mod forwarding;
 mod ports;
@@ -21,7 +23,7 @@ use super::port::LinkEnd;
 use super::reduction::partial;
 use super::reduction_table::ReductionTable;
 use forwarding::{multicast, onward, over};
-use ports::{Input, Output, Queued, Target, Waiting};
+use ports::{Held, Input, Output, Pending, Queued, Target, Waiting};
 
 /// A switch at work.
 #[derive(Debug)]
@@ -32,9 +34,12 @@ pub struct Switch {
     tables: Vec<ReductionTable>,
     /// Acknowledgements that are still expected of multicasts.
     acks: HashMap<Address, u32>,
-    /// Time in which a table adds a flit, in parts of a cycle: that of the fastest link here.
-    adder_flit: u64,
-    turn: usize,
+    /// Time of a flit on the fastest link here, in which a table adds one, in parts of a cycle.
+    flit: u64,
+    /// Buffers of inputs whose packets have not crossed to all their outputs.
+    held: Held,
+    /// Where the packet at hand goes; empty between packets.
+    targets: Vec<Target>,
 }
 
 impl Switch {
@@ -47,8 +52,9 @@ impl Switch {
             outputs: outgoing.iter().map(|link| Output::new(link, parameters)).collect(),
             tables: outgoing.iter().map(|_| ReductionTable::default()).collect(),
             acks: HashMap::new(),
-            adder_flit: outgoing.iter().chain(incoming).map(|link| link.wire.flit).min().unwrap_or(CYCLE),
-            turn: 0,
+            flit: outgoing.iter().chain(incoming).map(|link| link.wire.flit).min().unwrap_or(CYCLE),
+            held: Held::default(),
+            targets: Vec::new(),
         }
     }
 
@@ -62,6 +68,7 @@ impl Switch {
         while now < horizon {
             self.receive(now, shared.wires);
             let mut next = self.time_out(now, shared);
+            next = next.min(self.admit(now, shared));
             next = next.min(self.cross(now, shared));
             next = next.min(self.send(now, shared.wires));
             let inputs = self.inputs.iter().map(|input| input.due);
@@ -78,7 +85,7 @@ impl Switch {
                 let (at, packet) = flits.take_whole();
                 input.due = flits.due();
                 let end = at + whole_cycles(u64::from(packet.flits) * input.flit);
-                input.queues[usize::from(packet.channel)].push_back(Waiting { at, end, packet });
+                input.wait(packet.channel.into(), Waiting { at, end, packet });
             }
         }
         self.outputs.iter_mut().for_each(|output| output.sender.take_credits(now, wires));
@@ -122,94 +129,133 @@ impl Switch {
     /// Lets a table's packet wait at its way into the switch.
     fn give_out(&mut self, port: OutputId, at: u64, packet: Packet) {
         let first = self.inputs.len() - self.tables.len();
-        self.inputs[first + port.index()].queues[usize::from(packet.response)].push_back(Waiting {
-            at,
-            end: at,
-            packet,
-        });
+        let channel = usize::from(packet.op.is_response());
+        self.inputs[first + port.index()].wait(channel, Waiting { at, end: at, packet });
+    }
+
+    /// Routes what is at the inputs, so that it waits for its outputs; says when there may be more.
+    fn admit(&mut self, now: u64, shared: &mut Shared) -> u64 {
+        let mut next = NEVER;
+        for number in 0..self.inputs.len() {
+            if self.inputs[number].ready <= now {
+                self.inputs[number].ready = NEVER;
+                for channel in 0..shared.setup.parameters.channels {
+                    self.admit_from(number, channel, now, shared);
+                }
+            }
+            // What waits for an entry is looked at whenever the switch is at work, as entries come free then; it is at
+            // links, and what comes later is at tables.
+            next = next.min(Some(self.inputs[number].ready).filter(|&ready| ready > now).unwrap_or(NEVER));
+        }
+        next
+    }
+
+    /// Routes the packets of an input's channel, up to a pull that must wait.
+    fn admit_from(&mut self, number: usize, channel: usize, now: u64, shared: &mut Shared) {
+        while let Some(&Waiting { at, end, packet }) = self.inputs[number].queues[channel].front() {
+            let mut targets = std::mem::take(&mut self.targets);
+            let goes_on = at <= now && self.decide(packet, now, &mut targets, shared);
+            if goes_on {
+                self.inputs[number].queues[channel].pop_front();
+                let held = self.held.hold(number, channel as u8, packet.flits, targets.len());
+                for target in targets.drain(..) {
+                    self.outputs[target.port].expect(Pending { since: now, end, held, target });
+                }
+                // A packet that ends here, as an acknowledgement may, frees its buffer at once.
+                self.give_back(held, now, shared.wires);
+            }
+            self.targets = targets;
+            if !goes_on {
+                self.inputs[number].ready = self.inputs[number].ready.min(at);
+                return;
+            }
+        }
+    }
+
+    /// Frees the buffer of an input if the packet in it has crossed to all its outputs.
+    fn give_back(&mut self, held: u32, now: u64, wires: &mut Wires<Packet>) {
+        let Some(buffer) = self.held.release(held) else { return };
+        let input = &self.inputs[buffer.input as usize];
+        if let Some(wire) = input.wire {
+            wires.give_back_whole(wire, now + input.credit_delay, buffer.channel, buffer.flits);
+        }
     }
 
     /// Lets packets cross to queues and tables; says when more may.
     fn cross(&mut self, now: u64, shared: &mut Shared) -> u64 {
         let (mut next, mut moved) = (NEVER, false);
-        for i in 0..self.inputs.len() {
-            let number = (self.turn + i) % self.inputs.len();
-            for channel in (0..shared.setup.parameters.channels).rev() {
-                match self.cross_from(number, channel, now, shared) {
-                    Ok(()) => moved = true,
-                    Err(at) => next = next.min(at),
+        for port in OutputId::first(self.outputs.len()) {
+            while self.outputs[port].pending > 0 {
+                match self.choose(port, now, &shared.setup.parameters) {
+                    Ok(list) => self.take_in(port, list, now, shared),
+                    Err(at) => {
+                        next = next.min(at);
+                        break;
+                    }
                 }
+                moved = true;
             }
         }
-        if moved {
-            self.turn = (self.turn + 1) % self.inputs.len();
-            next = now + 1;
-        }
-        next
+        if moved { now + 1 } else { next }
     }
 
-    /// Lets the first packet of an input's channel cross to where it can; else says when to try again.
-    fn cross_from(&mut self, number: usize, channel: usize, now: u64, shared: &mut Shared) -> Result<(), u64> {
-        let input = &self.inputs[number];
-        let Some(first) = input.queues[channel].front() else { return Err(NEVER) };
-        let from = first.at.max(input.crossing_until);
-        if from > now {
-            return Err(from);
-        }
-        let (packet, end) = (first.packet, first.end);
-        let mut targets = std::mem::take(&mut self.inputs[number].targets[channel]);
-        if targets.is_empty() && !self.decide(packet, now, &mut targets, shared) {
-            self.inputs[number].targets[channel] = targets;
-            return Err(NEVER);
-        }
-        let before = targets.len();
-        let again = self.deliver_all(&mut targets, now, end, shared);
-        let (left, moved) = (targets.len(), targets.len() < before);
-        self.inputs[number].targets[channel] = targets;
-        if before > 0 && !moved {
-            return Err(again);
-        }
-        let input = &mut self.inputs[number];
-        input.crossing_until = (now + shared.setup.parameters.crossing(packet.flits)).max(end);
-        if left == 0 {
-            input.queues[channel].pop_front();
-            if let Some(wire) = input.wire {
-                shared.wires.give_back_whole(wire, now + input.credit_delay, channel as u8, packet.flits);
+    /// Chooses the list of a port whose first packet crosses to it, the oldest that can; else says when to try again.
+    fn choose(&self, port: OutputId, now: u64, parameters: &Parameters) -> Result<usize, u64> {
+        let output = &self.outputs[port];
+        let room_from = self.tables[port].busy_until.saturating_sub(parameters.queue_flits.into());
+        let (mut chosen, mut again) = (None, NEVER);
+        for (list, first) in output.lists.iter().enumerate() {
+            let Some(first) = first.front() else { continue };
+            if list == output.queues.len() && room_from > now {
+                again = again.min(room_from);
+            } else if (list == output.queues.len() || output.room[list] >= first.target.packet.flits)
+                && chosen.is_none_or(|(since, _)| first.since < since)
+            {
+                chosen = Some((first.since, list));
             }
         }
-        Ok(())
+        let Some((_, list)) = chosen else { return Err(again) };
+        if output.crossing.is_free(now) { Ok(list) } else { Err(output.crossing.free_from()) }
     }
 
-    /// Lets a packet cross to all targets that take it; the others stay in the list. Says when to try again.
-    fn deliver_all(&mut self, targets: &mut Vec<Target>, now: u64, end: u64, shared: &mut Shared) -> u64 {
-        let mut again = NEVER;
-        targets.retain(|&target| match self.deliver(target, now, end, shared) {
-            Ok(()) => false,
-            Err(at) => {
-                again = again.min(at);
-                true
-            }
-        });
-        again
+    /// Lets the first packet of a list cross to its port.
+    fn take_in(&mut self, port: OutputId, list: usize, now: u64, shared: &mut Shared) {
+        let output = &mut self.outputs[port];
+        let Pending { end, held, target, .. } = output.lists[list].pop_front().expect("it was chosen");
+        let packet = target.packet;
+        output.pending -= 1;
+        output
+            .crossing
+            .take(now, u64::from(packet.flits) * self.flit / u64::from(shared.setup.parameters.fabric.speedup));
+        if list == output.queues.len() {
+            self.reduce(port, packet, now, end, shared);
+        } else {
+            output.room[list] -= packet.flits;
+            // What comes in slowly must be here before the wire needs it.
+            let ready = end.saturating_sub(output.sender.cycles(packet.flits));
+            output.queues[list].push_back(Queued { ready, packet });
+            output.queued += 1;
+        }
+        self.give_back(held, now, shared.wires);
     }
 
     /// Decides where a packet goes; returns whether it may go on. A pull may not if its first switch has no entry left.
     fn decide(&mut self, packet: Packet, now: u64, targets: &mut Vec<Target>, shared: &mut Shared) -> bool {
         if let Some(hop) = packet.route.and_then(|route| shared.setup.routes.next(route, packet.hop)) {
-            targets.push(Target::Output { output: hop.output, packet: packet.onto(hop) });
+            targets.push(Target::output(hop, packet));
             return true;
         }
         match packet.op {
             Op::Ack => self.acknowledge(packet, targets, shared),
-            Op::Operand | Op::Answer => targets.push(self.towards_root(packet, shared)),
+            Op::Operand | Op::Answer | Op::Whole => targets.push(self.towards_root(packet, shared)),
             Op::Pull => {
                 if !self.reserve(packet, now, shared) {
                     return false;
                 }
                 multicast(packet, targets, shared);
             }
-            Op::Result | Op::Whole => {
-                let copies = multicast(Packet { op: Op::Result, response: true, ..packet }, targets, shared);
+            Op::Result => {
+                let copies = multicast(packet, targets, shared);
                 *self.acks.entry(packet.address()).or_default() += copies;
             }
             Op::Partial | Op::Data | Op::Flag => unreachable!("they go to accelerators"),
@@ -233,19 +279,19 @@ impl Switch {
         !full || edge.above.is_some()
     }
 
-    /// Decides where an operand goes, the table of its line's home port here; or an answer, the table of the port that
-    /// leads on, or without an entry there the port itself.
+    /// Decides where an operand goes, or a home accelerator's sum: to the table of its line's home port here; or an
+    /// answer, to the table of the port that leads on, or without an entry there to the port itself.
     fn towards_root(&self, packet: Packet, shared: &Shared) -> Target {
-        let (address, above) = (packet.address(), shared.setup.regions.edge(packet.came_over()).above);
-        if packet.op == Op::Operand {
-            let first = shared.setup.regions.table(address.tree, above);
-            return Target::Table { port: OutputId((first + address.line()) % self.tables.len() as u32), packet };
+        let (address, regions) = (packet.address(), &shared.setup.regions);
+        let above = packet.edge.and_then(|edge| regions.edge(edge).above);
+        if packet.op != Op::Answer {
+            return Target::table(regions.home(address, above, self.tables.len()), packet);
         }
         let above = above.expect("answers end at the rank that is the root");
-        let route = shared.setup.regions.edge(above).route;
+        let route = regions.edge(above).route;
         let port = shared.setup.routes.first(route).output;
         if self.tables[port].holds(address) {
-            return Target::Table { port, packet };
+            return Target::table(port, packet);
         }
         over(above, route, packet, shared)
     }
@@ -266,41 +312,14 @@ impl Switch {
         }
     }
 
-    /// Lets a packet cross, or reduces an operand; if that must wait, says until when, as far as that is known.
-    fn deliver(&mut self, target: Target, now: u64, end: u64, shared: &mut Shared) -> Result<(), u64> {
-        match target {
-            Target::Output { output, packet } => {
-                let output = &mut self.outputs[output];
-                let channel = usize::from(packet.channel);
-                if output.crossing_until > now {
-                    return Err(output.crossing_until);
-                }
-                if output.room[channel] < packet.flits {
-                    return Err(NEVER);
-                }
-                output.room[channel] -= packet.flits;
-                output.crossing_until = now + shared.setup.parameters.crossing(packet.flits);
-                // What comes in slowly must be here before the wire needs it.
-                let ready = end.saturating_sub(output.sender.cycles(packet.flits));
-                output.queues[channel].push_back(Queued { ready, packet });
-            }
-            Target::Table { port, packet } => {
-                // Table and queues of a port share its way out of the crossbar.
-                let crossing_until = &mut self.outputs[port].crossing_until;
-                let room_from = self.tables[port].busy_until.saturating_sub(shared.setup.parameters.queue_flits.into());
-                if room_from.max(*crossing_until) > now {
-                    return Err(room_from.max(*crossing_until));
-                }
-                *crossing_until = now + shared.setup.parameters.crossing(packet.flits);
-                self.reduce(port, packet, now, end, shared);
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds an operand to its line's sum in a table; a whole sum goes on.
+    /// Adds an operand to its line's sum in a table; a whole sum goes on. It never waits: what leaves the table has
+    /// room behind it, so that requests which end here cannot wait for those that begin here.
     fn reduce(&mut self, port: OutputId, packet: Packet, now: u64, end: u64, shared: &mut Shared) {
         let (address, regions) = (packet.address(), &shared.setup.regions);
+        if packet.op == Op::Whole {
+            self.give_out(port, end, Packet { op: Op::Result, ..packet });
+            return;
+        }
         let edge = regions.edge(packet.came_over());
         if !self.tables[port].holds(address) {
             if self.tables[port].is_full(&shared.setup.parameters) && !self.evict(port, now, shared) {
@@ -311,7 +330,7 @@ impl Switch {
             let expected = edge.above.map_or(regions.ranks, |above| regions.edge(above).ranks);
             self.tables[port].open(address, edge.above, expected, false, now);
         }
-        let adding = whole_cycles(u64::from(packet.flits) * self.adder_flit);
+        let adding = whole_cycles(u64::from(packet.flits) * self.flit);
         let done = (self.tables[port].busy_until.max(now) + adding).max(end);
         self.tables[port].busy_until = done;
         shared.stats.arrived(&packet, done);
@@ -319,14 +338,14 @@ impl Switch {
         if let Some(entry) = self.tables[port].add(address, packet.operand, place, now) {
             let sum = onward(address, entry.onward, entry.operand, done, shared);
             let op = if entry.onward.is_none() { Op::Result } else { packet.op };
-            self.give_out(port, done, Packet { op, response: sum.response || packet.response, ..sum });
+            self.give_out(port, done, Packet { op, ..sum });
         }
     }
 
     /// Lets packets leave; says when more may.
     fn send(&mut self, now: u64, wires: &mut Wires<Packet>) -> u64 {
         let mut next = NEVER;
-        for output in &mut self.outputs {
+        for output in self.outputs.iter_mut().filter(|output| output.queued > 0) {
             let Output { sender, queues, room, .. } = output;
             let fronts = queues.iter().filter_map(VecDeque::front);
             next = fronts.map(|first| first.ready).filter(|&ready| ready > now).fold(next, u64::min);
@@ -335,6 +354,7 @@ impl Switch {
                 Ok(channel) => {
                     let Queued { packet, .. } = queues[channel].pop_front().expect("it was chosen");
                     room[channel] += packet.flits;
+                    output.queued -= 1;
                     sender.send(now, packet, wires);
                     next = now + 1;
                 }
@@ -356,8 +376,8 @@ impl Switch {
 
     /// Counts the packets that are still here, and the entries and acknowledgements that wait.
     pub fn left(&self) -> usize {
-        let queued = self.inputs.iter().flat_map(|input| &input.queues).map(VecDeque::len).sum::<usize>();
-        let outputs = self.outputs.iter().flat_map(|output| &output.queues).map(VecDeque::len).sum::<usize>();
-        queued + outputs + self.tables.iter().map(ReductionTable::len).sum::<usize>() + self.acks.len()
+        let at_inputs = self.inputs.iter().flat_map(|input| &input.queues).map(VecDeque::len).sum::<usize>();
+        let at_outputs = self.outputs.iter().map(|output| output.pending + output.queued).sum::<usize>();
+        at_inputs + at_outputs + self.tables.iter().map(ReductionTable::len).sum::<usize>() + self.acks.len()
     }
 }

@@ -8,14 +8,13 @@ use crate::sim::packet::in_network::packet::{Address, EdgeId, Op, Operand, Packe
 pub(super) fn over(edge: EdgeId, route: RouteId, packet: Packet, shared: &Shared) -> Target {
     let hop = shared.setup.routes.first(route);
     let packet = Packet { edge: Some(edge), route: Some(route), hop: 0, ..packet };
-    Target::Output { output: hop.output, packet: packet.onto(hop) }
+    Target::output(hop, packet)
 }
 
 /// Makes the packet that carries on a sum from a table: over an edge or, from the root, to be multicast.
 pub(super) fn onward(address: Address, edge: Option<EdgeId>, operand: Operand, now: u64, shared: &Shared) -> Packet {
     Packet {
         op: Op::Operand,
-        response: edge.is_none(),
         channel: 0,
         hop: 0,
         flits: shared.setup.flits(address),

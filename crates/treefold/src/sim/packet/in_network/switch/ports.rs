@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::sim::packet::in_network::packet::Packet;
+use crate::sim::packet::in_network::packet::{Hop, Packet};
 use crate::sim::packet::in_network::parameters::Parameters;
 use crate::sim::packet::in_network::port::{LinkEnd, Sender};
-use crate::sim::packet::machine::OutputId;
+use crate::sim::packet::machine::{Occupancy, OutputId};
 use crate::sim::packet::wires::{NEVER, WireId};
 
 /// A packet at an input.
@@ -27,29 +27,97 @@ pub(super) struct Input {
     /// Time of a flit on the link, in parts of a cycle.
     pub flit: u64,
     pub due: u64,
+    /// From when on a packet can be routed, or waits for an entry.
+    pub ready: u64,
     /// By virtual channel.
     pub queues: Vec<VecDeque<Waiting>>,
-    /// Where the first packet of each queue still has to go; empty before that is decided.
-    pub targets: Vec<Vec<Target>>,
-    /// When it has sent what crosses.
-    pub crossing_until: u64,
 }
 
 /// Where a packet goes from an input, and as what.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Target {
-    /// The packet goes to an output.
-    Output { output: OutputId, packet: Packet },
-    /// The packet goes into the table of a port.
-    Table { port: OutputId, packet: Packet },
+pub(super) struct Target {
+    pub port: OutputId,
+    /// Whether it goes into the port's table, rather than out of the port.
+    pub table: bool,
+    pub packet: Packet,
+}
+
+impl Target {
+    /// Makes the target of a packet that goes on over a link.
+    pub fn output(hop: Hop, packet: Packet) -> Self {
+        Self { port: hop.output, table: false, packet: packet.onto(hop) }
+    }
+
+    /// Makes the target of a packet that goes into a port's table.
+    pub fn table(port: OutputId, packet: Packet) -> Self {
+        Self { port, table: true, packet }
+    }
+}
+
+/// A packet, or a copy of one, that waits to cross to its port.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// Since when it waits.
+    pub since: u64,
+    /// When all of it is here.
+    pub end: u64,
+    /// The buffer that it came into.
+    pub held: u32,
+    pub target: Target,
+}
+
+/// A buffer at an input, with a packet of which copies still have to cross.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Buffer {
+    pub input: u32,
+    pub channel: u8,
+    pub flits: u32,
+    /// How many have to cross, and one more until all are known.
+    left: u32,
+}
+
+/// The buffers of packets that wait to cross.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    buffers: Vec<Buffer>,
+    free: Vec<u32>,
+}
+
+impl Held {
+    /// Holds a buffer until so many copies have crossed, and once more; returns its number.
+    pub fn hold(&mut self, input: usize, channel: u8, flits: u32, copies: usize) -> u32 {
+        let buffer = Buffer { input: input as u32, channel, flits, left: copies as u32 + 1 };
+        if let Some(free) = self.free.pop() {
+            self.buffers[free as usize] = buffer;
+            return free;
+        }
+        self.buffers.push(buffer);
+        self.buffers.len() as u32 - 1
+    }
+
+    /// Takes off one copy; returns the buffer if that was the last.
+    pub fn release(&mut self, number: u32) -> Option<Buffer> {
+        let buffer = &mut self.buffers[number as usize];
+        buffer.left -= 1;
+        if buffer.left > 0 {
+            return None;
+        }
+        self.free.push(number);
+        Some(*buffer)
+    }
 }
 
 impl Input {
     /// Makes the input behind a table.
     pub fn of_table(parameters: &Parameters) -> Self {
-        let channels = parameters.channels;
-        let queues = std::iter::repeat_with(VecDeque::new).take(channels).collect();
-        Self { due: NEVER, queues, targets: vec![Vec::new(); channels], ..Self::default() }
+        let queues = std::iter::repeat_with(VecDeque::new).take(parameters.channels).collect();
+        Self { due: NEVER, ready: NEVER, queues, ..Self::default() }
+    }
+
+    /// Lets a packet wait until it is routed.
+    pub fn wait(&mut self, channel: usize, waiting: Waiting) {
+        self.ready = self.ready.min(waiting.at);
+        self.queues[channel].push_back(waiting);
     }
 
     /// Makes the input at the end of a link.
@@ -71,15 +139,22 @@ pub(super) struct Queued {
     pub packet: Packet,
 }
 
-/// A link out, and the queues before it.
+/// A link out, its table, and the queues before them.
 #[derive(Debug)]
 pub(super) struct Output {
     pub sender: Sender,
+    /// What waits to cross, in the order in which it came: by virtual channel, and last what goes into the table.
+    pub lists: Vec<VecDeque<Pending>>,
+    /// How many wait to cross.
+    pub pending: usize,
     /// By virtual channel.
     pub queues: Vec<VecDeque<Queued>>,
+    /// How many are in the queues.
+    pub queued: usize,
     /// Flits for which each queue has room.
     pub room: Vec<u32>,
-    pub crossing_until: u64,
+    /// The way into the queues and the table, which they share.
+    pub crossing: Occupancy,
 }
 
 impl Output {
@@ -87,9 +162,20 @@ impl Output {
     pub fn new(link: &LinkEnd, parameters: &Parameters) -> Self {
         Self {
             sender: Sender::new(*link, parameters.buffer_flits, parameters.channels),
+            lists: std::iter::repeat_with(VecDeque::new).take(parameters.channels + 1).collect(),
+            pending: 0,
             queues: vec![VecDeque::new(); parameters.channels],
+            queued: 0,
             room: vec![parameters.queue_flits; parameters.channels],
-            crossing_until: 0,
+            crossing: Occupancy::default(),
         }
+    }
+
+    /// Lets a packet wait until it may cross.
+    pub fn expect(&mut self, pending: Pending) {
+        let table = self.queues.len();
+        let list = if pending.target.table { table } else { pending.target.packet.channel.into() };
+        self.lists[list].push_back(pending);
+        self.pending += 1;
     }
 }

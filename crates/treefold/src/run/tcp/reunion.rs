@@ -1,0 +1,213 @@
+//! Connections that were cut and come back: the higher rank of a pair dials again and again, and the lower one accepts.
+//!
+//! Each connection of a pair has a number, its life: 0 at first, and one more each time. All reports of cuts name it,
+//! so a late report of the first cut says nothing about the second connection. Neither rank waits for the other: a
+//! thread dials, and a connection counts only when its ends have greeted each other. With the greeting each tells which
+//! control messages have come, and the other sends what is missing before it passes on new ones: they stay in order.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Mesh;
+use super::connection::{Connection, Received};
+use super::frame::{Frame, Kind};
+use super::join::{Caller, REUNION, dial, hello};
+use crate::ids::NodeId;
+
+/// How often a rank dials another one from which it is cut off.
+const DIAL_EVERY: Duration = Duration::from_secs(3);
+/// How long it waits for the other end to take up the connection, and then for its greeting.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most bytes of control messages that are kept for a connection that comes back.
+const LOG: usize = 4 << 20;
+
+/// What a rank needs to meet those from which it is cut off.
+#[derive(Default)]
+pub struct Reunions {
+    /// The addresses of ranks to which it has been connected.
+    pub addresses: Vec<(NodeId, SocketAddr)>,
+    /// How long a peer may take to acknowledge data.
+    pub dead_after: Duration,
+    /// When each rank was dialled last.
+    dialled: Vec<(NodeId, Instant)>,
+    /// The ranks that are being dialled.
+    dialling: Vec<(NodeId, Receiver<io::Result<TcpStream>>)>,
+    /// Those who have called, and have not said who they are.
+    callers: Vec<Caller>,
+    /// The connections whose ends have not greeted each other.
+    strangers: Vec<Stranger>,
+    /// The last control messages: the rank that has broadcast each, its number, and its frame.
+    log: VecDeque<(NodeId, u32, Vec<u8>)>,
+    log_bytes: usize,
+    /// The number of the last message of each rank that the log has forgotten.
+    forgotten: Vec<(NodeId, u32)>,
+}
+
+/// A connection that waits for the greeting of the other end.
+struct Stranger {
+    rank: NodeId,
+    life: u32,
+    connection: Connection,
+    since: Instant,
+}
+
+impl Reunions {
+    /// Keeps a control message for connections that come back.
+    pub fn record(&mut self, origin: NodeId, number: u32, frame: Vec<u8>) {
+        self.log_bytes += frame.len();
+        self.log.push_back((origin, number, frame));
+        while self.log_bytes > LOG {
+            let Some((origin, number, frame)) = self.log.pop_front() else { break };
+            self.log_bytes -= frame.len();
+            self.forgotten.retain(|&(other, _)| other != origin);
+            self.forgotten.push((origin, number));
+        }
+    }
+
+    /// Returns the messages that a rank lacks to which these were the last to come, or `None` if some are forgotten.
+    fn missing(&self, known: &[u32]) -> Option<Vec<Vec<u8>>> {
+        let has = |origin: NodeId, number: u32| known.get(origin.index()).is_some_and(|&last| last >= number);
+        let is_whole = self.forgotten.iter().all(|&(origin, number)| has(origin, number));
+        let missing = self.log.iter().filter(|&&(origin, number, _)| !has(origin, number));
+        is_whole.then(|| missing.map(|(_, _, frame)| frame.clone()).collect())
+    }
+}
+
+impl Mesh {
+    /// Returns the neighbours whose connection came back, each with its life, and which plans do not use yet.
+    pub fn returned(&self) -> Vec<(NodeId, u32)> {
+        let connections = NodeId::first(self.connections.len()).zip(&self.connections);
+        let lives = connections.filter_map(|(rank, connection)| Some((rank, connection.as_ref()?.life)));
+        lives.filter(|&(rank, life)| !self.faults.is_used(rank, self.rank, life)).collect()
+    }
+
+    /// Takes the next steps towards the ranks from which this one is cut off.
+    pub(super) fn reunite(&mut self, now: Instant) {
+        if self.faults.cut_pairs().is_empty() {
+            return;
+        }
+        self.dial_again(now);
+        self.take_up(now);
+        self.take_calls(now);
+        self.greet(now);
+    }
+
+    /// Returns the life of the next connection to a rank, if this one is cut off from it and not about to meet it.
+    fn awaited(&self, rank: NodeId) -> Option<u32> {
+        let is_met = self.connections[rank].is_some() || self.reunions.strangers.iter().any(|each| each.rank == rank);
+        self.faults.next_life(rank, self.rank).filter(|_| !is_met)
+    }
+
+    /// Dials the lower ranks in threads, as that may take long.
+    fn dial_again(&mut self, now: Instant) {
+        for (rank, address) in self.reunions.addresses.clone() {
+            let is_early = |&(other, at): &(NodeId, Instant)| other == rank && now - at < DIAL_EVERY;
+            let is_dialling = self.reunions.dialling.iter().any(|&(other, _)| other == rank);
+            let is_later = is_dialling || self.reunions.dialled.iter().any(is_early);
+            if rank > self.rank || is_later || self.awaited(rank).is_none() {
+                continue;
+            }
+            let (sender, receiver) = channel();
+            let (own, hello) = (self.address.ip(), hello(REUNION, self.token, self.rank));
+            thread::spawn(move || {
+                let called = dial(own, address, PATIENCE).and_then(|mut stream| {
+                    stream.write_all(&hello)?;
+                    Ok(stream)
+                });
+                // Nobody listens if the rank has left meanwhile.
+                let _ = sender.send(called);
+            });
+            self.reunions.dialled.retain(|&(other, _)| other != rank);
+            self.reunions.dialled.push((rank, now));
+            self.reunions.dialling.push((rank, receiver));
+        }
+    }
+
+    /// Takes up the connections of calls that were answered.
+    fn take_up(&mut self, now: Instant) {
+        for (rank, receiver) in std::mem::take(&mut self.reunions.dialling) {
+            match receiver.try_recv() {
+                Ok(Ok(stream)) => self.meet(rank, stream, now),
+                Err(TryRecvError::Empty) => self.reunions.dialling.push((rank, receiver)),
+                Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
+            }
+        }
+    }
+
+    /// Accepts the higher ranks from which this one is cut off, and greets them.
+    fn take_calls(&mut self, now: Instant) {
+        let higher = NodeId::first(self.connections.len()).filter(|&rank| rank > self.rank);
+        let awaited: Vec<NodeId> = higher.filter(|&rank| self.awaited(rank).is_some()).collect();
+        if awaited.is_empty() {
+            return;
+        }
+        let mut callers = std::mem::take(&mut self.reunions.callers);
+        let member = self.next_member(&mut callers, REUNION, &awaited);
+        self.reunions.callers = callers;
+        if let Some((rank, stream)) = member {
+            self.meet(rank, stream, now);
+            if let Some(stranger) = self.reunions.strangers.iter().position(|each| each.rank == rank) {
+                let welcome = self.welcome(self.reunions.strangers[stranger].life);
+                self.reunions.strangers[stranger].connection.queue(welcome);
+            }
+        }
+    }
+
+    /// Sets up a stream to a rank as a connection whose ends have not greeted each other.
+    fn meet(&mut self, rank: NodeId, stream: TcpStream, now: Instant) {
+        let Some(life) = self.awaited(rank) else { return };
+        // What cannot be set up is dialled again.
+        if let Ok(connection) = self.set_up(rank, stream, self.reunions.dead_after, life) {
+            self.reunions.strangers.push(Stranger { rank, life, connection, since: now });
+        }
+    }
+
+    /// Returns the greeting: the life of the connection, and the number of the last control message of each rank.
+    fn welcome(&self, life: u32) -> Vec<u8> {
+        let mut known = self.last_broadcast.clone();
+        known[self.rank] = self.broadcasts;
+        let body: Vec<u8> = known.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let frame = Frame { kind: Kind::Welcome, sequence: 0, transfer: life, origin: self.rank, length: 0 };
+        frame.with_body(&body)
+    }
+
+    /// Reads the greetings that have come; a connection counts from then on. One that breaks or greets wrongly, or not
+    /// at all, is dropped.
+    fn greet(&mut self, now: Instant) {
+        for mut stranger in std::mem::take(&mut self.reunions.strangers) {
+            let connection = &mut stranger.connection;
+            (connection.readable, connection.writable) = (true, true);
+            let mut moved = false;
+            let read = connection.write(None).and_then(|_| connection.read(None, self.sequence, &mut moved));
+            match read {
+                Ok(Received::Frame(frame)) if frame.kind == Kind::Welcome && frame.transfer == stranger.life => {
+                    self.accept_greeting(stranger);
+                }
+                Ok(Received::Nothing) if now - stranger.since < PATIENCE => self.reunions.strangers.push(stranger),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes a connection whose other end has greeted one of ours, with all control messages that it lacks.
+    fn accept_greeting(&mut self, stranger: Stranger) {
+        let Stranger { rank, life, mut connection, .. } = stranger;
+        let known: Vec<u32> = (connection.body().chunks_exact(4))
+            .map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+            .collect();
+        let Some(missing) = self.reunions.missing(&known) else { return };
+        if self.awaited(rank) != Some(life) {
+            return;
+        }
+        if rank < self.rank {
+            connection.queue(self.welcome(life));
+        }
+        missing.into_iter().for_each(|frame| connection.queue(frame));
+        (connection.readable, connection.writable) = (true, true);
+        self.connections[rank] = Some(connection);
+    }
+}

@@ -1,0 +1,286 @@
+//! A phase of a job on its way: which messages may leave, and what their receipts set free.
+
+use super::calendar::Calendar;
+use super::filling::QueueId;
+use super::links::SharedLinks;
+use super::quantities::Instant;
+use super::workload::{self, GateId, MessageId, TreeHalf, Workload};
+use crate::sim::trace::Transfer;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event {
+    /// The last byte of a message's next chunk is received.
+    Receipt(MessageId),
+    /// The next message leaves a queue, unless rates have changed since this version.
+    Departure { queue: QueueId, version: u32 },
+}
+
+/// The progress of a message.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Chunks that have left or are leaving.
+    started: u32,
+    received: u32,
+    /// What the next chunk still waits for: gates, the chunk before it, its port.
+    obstacles: u32,
+}
+
+/// The progress of a gate.
+#[derive(Clone, Copy)]
+struct Passed {
+    /// Chunks that have been received from everybody.
+    chunks: u32,
+    /// Parts whose next chunk is missing.
+    missing: u32,
+}
+
+/// The messages that may leave by a port.
+#[derive(Clone, Copy)]
+struct Port {
+    /// First message of the next step, if there is one.
+    next: Option<MessageId>,
+    /// Messages of this step that have not left.
+    open: u32,
+}
+
+/// The transfers that have ended, and when the others started.
+struct Record {
+    phase: u16,
+    started: Vec<Instant>,
+    transfers: Vec<Transfer>,
+}
+
+/// A phase on its way.
+pub(super) struct Run {
+    workload: Workload,
+    progress: Vec<Progress>,
+    passed: Vec<Passed>,
+    ports: Vec<Port>,
+    calendar: Calendar,
+    /// In which queue of the links each message waits.
+    queue: Vec<QueueId>,
+    /// Version of each queue's departure.
+    version: Vec<u32>,
+    /// Chunks that have not been received.
+    missing: u64,
+    left: Vec<MessageId>,
+    events: Vec<Event>,
+    now: Instant,
+    record: Option<Record>,
+}
+
+impl Run {
+    /// Makes a run of a phase of job `job` that begins now; it records its transfers if `phase` tells which phase it is.
+    pub fn new(workload: Workload, job: usize, links: &mut SharedLinks, now: Instant, phase: Option<u16>) -> Self {
+        let obstacles = |message: &workload::Message| {
+            let parts = &workload.parts_of[range(&message.parts)];
+            let gates = parts.iter().filter(|&&part| workload.parts[part as usize].before.is_some()).count();
+            gates as u32 + u32::from(message.step > 0)
+        };
+        let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
+        let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
+        let queue_of = |message: &workload::Message| match message.rate_limit.0.is_finite() {
+            true => links.add_paced(job, message.lane, message.rate_limit),
+            false => links.queue_of(job, message.lane),
+        };
+        let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
+        Self {
+            progress: workload.messages.iter().map(first).collect(),
+            passed: workload.gates.iter().map(closed).collect(),
+            ports: workload.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
+            calendar: Calendar::default(),
+            queue,
+            version: vec![0; links.num_queues()],
+            missing: workload.messages.iter().map(|message| u64::from(message.chunks)).sum(),
+            left: Vec::new(),
+            events: Vec::new(),
+            now,
+            record: phase.map(|phase| Record {
+                phase,
+                started: vec![Instant::ZERO; workload.messages.len()],
+                transfers: Vec::new(),
+            }),
+            workload,
+        }
+    }
+
+    /// Lets leave what waits for nothing.
+    pub fn begin(&mut self, links: &mut SharedLinks) {
+        for port in 0..self.ports.len() {
+            self.open_step(port, links);
+        }
+        if self.ports.is_empty() {
+            let messages = self.workload.messages.len() as u32;
+            (0..messages).for_each(|number| self.start_if_free(MessageId::new(number), links));
+        }
+    }
+
+    /// Says whether every message is received.
+    pub fn is_over(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// Says when the next events are.
+    pub fn next_time(&self) -> Option<Instant> {
+        self.calendar.next_time()
+    }
+
+    /// Does what all events at `time`, the next, are about; says how many there were.
+    pub fn handle_all(&mut self, time: Instant, links: &mut SharedLinks) -> usize {
+        self.now = time;
+        let (mut events, mut handled) = (std::mem::take(&mut self.events), 0);
+        while self.calendar.next_time() == Some(time) {
+            self.calendar.take(&mut events);
+            handled += events.len();
+            events.drain(..).for_each(|event| self.handle(event, links));
+        }
+        self.events = events;
+        handled
+    }
+
+    /// Puts the next departure from `queue` into the calendar.
+    pub fn expect(&mut self, queue: QueueId, time: Instant) {
+        self.version[queue] += 1;
+        self.calendar.push(time, Event::Departure { queue, version: self.version[queue] });
+    }
+
+    /// Returns the transfers that were recorded.
+    pub fn into_transfers(self) -> Vec<Transfer> {
+        self.record.map_or_else(Vec::new, |record| record.transfers)
+    }
+
+    /// Does what an event is about.
+    fn handle(&mut self, event: Event, links: &mut SharedLinks) {
+        match event {
+            Event::Receipt(message) => self.receive(message, links),
+            Event::Departure { queue, version } if version == self.version[queue] => self.depart(queue, links),
+            Event::Departure { .. } => {}
+        }
+    }
+
+    /// Takes the messages that are through out of `queue`.
+    fn depart(&mut self, queue: QueueId, links: &mut SharedLinks) {
+        let mut left = std::mem::take(&mut self.left);
+        links.take_served(queue, self.now, &mut left);
+        for message in left.drain(..) {
+            let bytes = self.workload.messages[message].bytes;
+            let received = self.now + links.latency(queue, bytes);
+            self.record_transfer(message, received);
+            self.calendar.push(received, Event::Receipt(message));
+            self.after_departure(message, links);
+        }
+        self.left = left;
+    }
+
+    /// Lets the next chunk leave, or the next step of the port.
+    fn after_departure(&mut self, id: MessageId, links: &mut SharedLinks) {
+        let message = &self.workload.messages[id];
+        if message.step > 0 {
+            let port = links.port(self.queue[id]).index();
+            self.ports[port].open -= 1;
+            if self.ports[port].open == 0 {
+                self.open_step(port, links);
+            }
+        } else if self.progress[id].started < message.chunks {
+            self.clear_obstacle(id, links);
+        }
+    }
+
+    /// Opens `port` for the messages of its next step.
+    fn open_step(&mut self, port: usize, links: &mut SharedLinks) {
+        let mut next = self.ports[port].next;
+        let Some(first) = next else { return };
+        let step = self.workload.messages[first].step;
+        while let Some(message) = next.filter(|&message| self.workload.messages[message].step == step) {
+            self.ports[port].open += 1;
+            self.clear_obstacle(message, links);
+            next = self.workload.messages[message].next_on_port;
+        }
+        self.ports[port].next = next;
+    }
+
+    /// Takes off one of the things for which a message's next chunk waits.
+    fn clear_obstacle(&mut self, message: MessageId, links: &mut SharedLinks) {
+        self.progress[message].obstacles -= 1;
+        self.start_if_free(message, links);
+    }
+
+    /// Lets the next chunk of a message leave, if it waits for nothing.
+    fn start_if_free(&mut self, id: MessageId, links: &mut SharedLinks) {
+        let progress = &mut self.progress[id];
+        if progress.obstacles > 0 {
+            return;
+        }
+        progress.started += 1;
+        let message = &self.workload.messages[id];
+        if progress.started < message.chunks {
+            // A message of several chunks is one part, with the same number.
+            let gate = self.workload.parts[id.index()].before;
+            let closed = gate.is_some_and(|gate| self.passed[gate].chunks <= progress.started);
+            progress.obstacles = 1 + u32::from(closed);
+        }
+        if let Some(record) = &mut self.record {
+            record.started[id] = self.now;
+        }
+        links.add(self.queue[id], id, message.bytes, self.now);
+    }
+
+    /// Receives the next chunk of a message: gates that waited for it may open.
+    fn receive(&mut self, id: MessageId, links: &mut SharedLinks) {
+        self.missing -= 1;
+        self.progress[id].received += 1;
+        let received = self.progress[id].received;
+        for place in range(&self.workload.messages[id].parts) {
+            let part = self.workload.parts_of[place] as usize;
+            let Some(gate) = self.workload.parts[part].after else { continue };
+            if received == self.passed[gate].chunks + 1 {
+                self.passed[gate].missing -= 1;
+                while self.passed[gate].missing == 0 {
+                    self.open_gate(gate, links);
+                }
+            }
+        }
+    }
+
+    /// Lets one more chunk through `gate`.
+    fn open_gate(&mut self, gate: GateId, links: &mut SharedLinks) {
+        let passed = &mut self.passed[gate];
+        let chunk = passed.chunks;
+        passed.chunks += 1;
+        // Behind the last chunk all are missing for good, so that the gate stays closed.
+        let behind = |part: &&workload::Part| self.progress[part.message].received <= passed.chunks;
+        let gate = &self.workload.gates[gate];
+        passed.missing = self.workload.parts[range(&gate.awaits)].iter().filter(behind).count() as u32;
+        for part in range(&gate.releases) {
+            let message = self.workload.parts[part].message;
+            if self.progress[message].started == chunk {
+                self.clear_obstacle(message, links);
+            }
+        }
+    }
+
+    /// Keeps the transfer of a message's chunk that has just left.
+    fn record_transfer(&mut self, id: MessageId, received: Instant) {
+        let Some(record) = &mut self.record else { return };
+        let message = &self.workload.messages[id];
+        let TreeHalf { tree, reduces, .. } = self.workload.origin(id);
+        record.transfers.push(Transfer {
+            lane: message.lane,
+            tree,
+            phase: record.phase,
+            step: message.step,
+            chunk: self.progress[id].started - 1,
+            reduces,
+            bytes: message.bytes.0,
+            start: record.started[id].0,
+            sent: self.now.0,
+            received: received.0,
+        });
+    }
+}
+
+/// Returns a range of 32 bits as a range of indices.
+fn range(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
+    range.start as usize..range.end as usize
+}

@@ -1,0 +1,111 @@
+//! Who reads which option of a machine: the declarations of options say it (`x-readers`, `x-unless`), and here a plan's
+//! simulation is held to them, so that no option that was given is without effect in silence.
+
+use serde_json::Value;
+
+use super::in_network;
+use super::options::Options;
+use crate::error::Result;
+use crate::misfit;
+use crate::options::schema;
+use crate::plan::Walkable;
+
+/// What reads options: a kind of machine, or a use of trees on one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// Routers and network interfaces.
+    Routers,
+    /// Software that writes data and flags over a fabric.
+    Software,
+    /// Ranks of a fabric that push.
+    Push,
+    /// Ranks of a fabric that pull.
+    Pull,
+    /// Ranks of a fabric that multicast what they have.
+    Multicast,
+}
+
+impl Reader {
+    /// Returns its name in declarations, and what errors call it.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Routers => ("routers", "routers"),
+            Self::Software => ("software", "software on a fabric"),
+            Self::Push => ("push", "pushes"),
+            Self::Pull => ("pull", "pulls"),
+            Self::Multicast => ("multicast", "multicasts"),
+        }
+    }
+}
+
+/// An option that was given another value than its default, and has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// Its name.
+    pub option: String,
+    /// Why nothing reads it.
+    pub why: String,
+}
+
+/// Lists the options that were given and that the simulation of `plan` does not read.
+///
+/// # Errors
+/// No machine of these options runs the plan.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners;
+/// use treefold::sim::packet::{Options, options::Fabric, readers::unread};
+/// use treefold::topology::from_spec;
+///
+/// let dgx2 = Arc::new(from_spec("dgx2:planes=6", None, None)?);
+/// let push = planners::plan("innet-push", &dgx2, &planners::Options::default())?;
+/// let machine = Options { fabric: Fabric { barrier: true, ..Fabric::default() }, ..Options::default() };
+/// assert_eq!(unread(&push, &machine)?[0].why, "pulls read it, and this plan has pushes");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Vec<Unread>> {
+    let plan = plan.into().walked();
+    let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
+    let (schema, values, defaults) = (schema::<Options>(), written(options), written(&Options::default()));
+    let properties = schema["properties"].as_object().expect("a struct has properties");
+    let given = properties.iter().filter(|(name, _)| values[*name] != defaults[*name]);
+    let of = |(name, declared): (&String, &Value)| {
+        Some(Unread { option: name.clone(), why: reason(declared, &readers, &values)? })
+    };
+    Ok(given.filter_map(of).collect())
+}
+
+/// Refuses options that were given and that the simulation of `plan` does not read.
+///
+/// # Errors
+/// There is one; the error names the option, why nothing reads it, and the remedy.
+pub fn refuse_unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<()> {
+    if let Some(Unread { option, why }) = unread(plan, options)?.first() {
+        misfit!("{option} has no effect: {why}; leave {option} out");
+    }
+    Ok(())
+}
+
+fn written(options: &Options) -> Value {
+    serde_json::to_value(options).expect("options are plain values")
+}
+
+/// Says why an option has no effect; `None` if it has one.
+fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String> {
+    let list = |of: &dyn Fn(&str) -> bool| {
+        let all = [Reader::Routers, Reader::Software, Reader::Push, Reader::Pull, Reader::Multicast];
+        let names = all.into_iter().map(Reader::names).filter(|(name, _)| of(name)).map(|(_, shown)| shown);
+        names.collect::<Vec<_>>().join(" and ")
+    };
+    if let Some(its) = declared["x-readers"].as_array() {
+        let reads = |name: &str| its.iter().any(|each| each == name);
+        let is_here = |name: &str| readers.iter().any(|reader| reader.names().0 == name);
+        if !readers.iter().any(|reader| reads(reader.names().0)) {
+            return Some(format!("{} read it, and this plan has {}", list(&reads), list(&is_here)));
+        }
+    }
+    let (other, value) = declared["x-unless"].as_str()?.split_once('=').expect("an option and its value");
+    let unless: Value = value.parse().expect("a plain value");
+    (values[other] == unless).then(|| format!("with {other}={value} nothing reads it"))
+}
