@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,13 @@ def option_schema(what: str) -> str: ...
 def read_options(what: str, given: dict[str, Any]) -> str: ...
 
 class Collective:
-    name: str
-    before: Literal["whole", "block", "at-root"]
-    after: Literal["whole", "block", "at-root"]
-    reduces: bool
-    has_root: bool
-    has_blocks: bool
-    is_personalized: bool
+    name: Final[str]
+    before: Final[Literal["whole", "block", "at-root"]]
+    after: Final[Literal["whole", "block", "at-root"]]
+    reduces: Final[bool]
+    has_root: Final[bool]
+    has_blocks: Final[bool]
+    is_personalized: Final[bool]
 
 class Topology:
     @staticmethod
@@ -82,14 +82,10 @@ class Bounds:
     def seconds(self, size_bytes: int) -> float: ...
 
 class ProvenRate:
-    @property
-    def name(self) -> str: ...
-    @property
-    def rate_Bps(self) -> float | None: ...
-    @property
-    def is_exact(self) -> bool: ...
-    @property
-    def method(self) -> str: ...
+    name: Final[str]
+    rate_Bps: Final[float | None]
+    is_exact: Final[bool]
+    method: Final[str]
 
 def find_cuts(
     ranks: int, ends: list[tuple[int, int]], capacity: NDArray[np.float64], rates: NDArray[np.float64]
@@ -145,28 +141,18 @@ class Plan:
     def check_schedule(self, schedule: Schedule) -> str | None: ...
 
 class TreeShape:
-    @property
-    def max_height(self) -> int: ...
-    @property
-    def mean_height(self) -> float: ...
-    @property
-    def max_fanout(self) -> int: ...
-    @property
-    def mean_max_fanout(self) -> float: ...
+    max_height: Final[int]
+    mean_height: Final[float]
+    max_fanout: Final[int]
+    mean_max_fanout: Final[float]
 
 class Pipeline:
-    @property
-    def latency_s(self) -> float: ...
-    @property
-    def path_s_per_byte(self) -> float: ...
-    @property
-    def slowest_s_per_byte(self) -> float: ...
-    @property
-    def overhead_s(self) -> float: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def chunks(self) -> int: ...
+    latency_s: Final[float]
+    path_s_per_byte: Final[float]
+    slowest_s_per_byte: Final[float]
+    overhead_s: Final[float]
+    share: Final[float]
+    chunks: Final[int]
 
 class Tree:
     @property
@@ -179,54 +165,33 @@ class Tree:
     def broadcast(self) -> list[Edge]: ...
 
 class Edge:
-    @property
-    def source(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def step(self) -> int | None: ...
-    @property
-    def route(self) -> list[str]: ...
+    source: Final[str]
+    target: Final[str]
+    step: Final[int | None]
+    route: Final[list[str]]
 
 class Node:
-    @property
-    def name(self) -> str: ...
-    @property
-    def number(self) -> int: ...
-    @property
-    def rank(self) -> int | None: ...
-    @property
-    def is_switch(self) -> bool: ...
-    @property
-    def reduces(self) -> bool: ...
-    @property
-    def multicasts(self) -> bool: ...
-    @property
-    def latency_s(self) -> float: ...
-    @property
-    def position(self) -> tuple[float, float] | None: ...
+    name: Final[str]
+    number: Final[int]
+    rank: Final[int | None]
+    is_switch: Final[bool]
+    reduces: Final[bool]
+    multicasts: Final[bool]
+    latency_s: Final[float]
+    position: Final[tuple[float, float] | None]
 
 class Link:
-    @property
-    def source(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def bandwidth_Bps(self) -> float: ...
-    @property
-    def latency_s(self) -> float: ...
-    @property
-    def overhead_s(self) -> float: ...
+    source: Final[str]
+    target: Final[str]
+    bandwidth_Bps: Final[float]
+    latency_s: Final[float]
+    overhead_s: Final[float]
 
 class LinkUse:
-    @property
-    def source(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def busy_s(self) -> float: ...
-    @property
-    def full_rate_s(self) -> float: ...
+    source: Final[str]
+    target: Final[str]
+    busy_s: Final[float]
+    full_rate_s: Final[float]
 
 class Schedule:
     def __len__(self) -> int: ...
@@ -320,10 +285,8 @@ class Mesh:
     def close(self) -> None: ...
 
 class Utilization:
-    @property
-    def mean(self) -> float: ...
-    @property
-    def max(self) -> float: ...
+    mean: Final[float]
+    max: Final[float]
 
 class Trace:
     @property
@@ -372,48 +335,28 @@ def simulate_packet_together(
 def chrome_of_jobs(traces: list[Trace]) -> str: ...
 
 class PacketCounts:
-    @property
-    def cycles(self) -> int: ...
-    @property
-    def clock_hz(self) -> float: ...
-    @property
-    def packets(self) -> int: ...
-    @property
-    def flits(self) -> int: ...
-    @property
-    def head_flits(self) -> int: ...
-    @property
-    def buffer_peak_flits(self) -> int | None: ...
-    @property
-    def buffer_cover(self) -> float | None: ...
-    @property
-    def switches(self) -> str: ...
-    @property
-    def fabric(self) -> FabricCounts | None: ...
+    cycles: Final[int]
+    clock_hz: Final[float]
+    packets: Final[int]
+    flits: Final[int]
+    head_flits: Final[int]
+    buffer_peak_flits: Final[int | None]
+    buffer_cover: Final[float | None]
+    switches: Final[str]
+    fabric: Final[FabricCounts | None]
 
 class FabricCounts:
-    @property
-    def evictions(self) -> int: ...
-    @property
-    def timeouts(self) -> int: ...
-    @property
-    def bypasses(self) -> int: ...
-    @property
-    def table_bytes(self) -> int | None: ...
-    @property
-    def timeout_cycles(self) -> int | None: ...
-    @property
-    def table_peak_bytes(self) -> int: ...
-    @property
-    def packet_latency_s(self) -> float: ...
-    @property
-    def waves(self) -> int | None: ...
-    @property
-    def memory_read_bytes(self) -> int: ...
-    @property
-    def memory_written_bytes(self) -> int: ...
-    @property
-    def digest(self) -> str | None: ...
+    evictions: Final[int]
+    timeouts: Final[int]
+    bypasses: Final[int]
+    table_bytes: Final[int | None]
+    timeout_cycles: Final[int | None]
+    table_peak_bytes: Final[int]
+    packet_latency_s: Final[float]
+    waves: Final[int | None]
+    memory_read_bytes: Final[int]
+    memory_written_bytes: Final[int]
+    digest: Final[str | None]
 
 def unread_options(plan: Plan, options: dict[str, Any]) -> list[str]: ...
 def check_machine(topology: Topology, options: dict[str, Any]) -> None: ...
@@ -425,12 +368,9 @@ def schedule_tables(
 ) -> tuple[list[list[tuple[str, int, int | None, list[int], int, int, int]]], int]: ...
 
 class Growth:
-    @property
-    def rates(self) -> list[float]: ...
-    @property
-    def height(self) -> int: ...
-    @property
-    def least_rate_Bps(self) -> float: ...
+    rates: Final[list[float]]
+    height: Final[int]
+    least_rate_Bps: Final[float]
 
 class Forest:
     def __init__(self, topology: Topology) -> None: ...

@@ -42,8 +42,8 @@ pub struct Trace {
 
 /// The utilization of links, from 0 to 1.
 ///
-/// A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included, divided
-/// by the time of the collective.
+/// A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included,
+/// divided by the time of the collective.
 ///
 /// Example:
 ///     >>> used = treefold.trace(treefold.plan("line:2", "ring"), size_bytes=1 << 30).utilization

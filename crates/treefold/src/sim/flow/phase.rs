@@ -71,7 +71,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Makes a run of a phase of job `job` that begins now; it records its transfers if `phase` tells which phase it is.
+    /// Makes a run of a phase of job `job` that begins now; it records its transfers if `phase` tells which phase that
+    /// is.
     pub fn new(workload: Workload, job: usize, links: &mut SharedLinks, now: Instant, phase: Option<u16>) -> Self {
         let obstacles = |message: &workload::Message| {
             let parts = &workload.parts_of[range(&message.parts)];
