@@ -151,7 +151,7 @@ impl Topology {
     ///
     /// Args:
     ///     ranks: The indices of the accelerators in `accelerator_names`; the first becomes rank 0.
-    ///     ordered: Whether their order is a wish: `ring` then visits them in it, instead of looking for a shorter ring.
+    ///     ordered: Whether their order is a wish: `ring` then visits them in it, and does not look for a shorter ring.
     ///
     /// Raises:
     ///     TreefoldError: If no accelerator has such an index, one is given twice, or none is given.

@@ -1,5 +1,5 @@
-//! The double binary tree in schedule tables, against the formula of Sanders, Speck and Traeff (2009), and the routes of
-//! packets where both ways around a ring are equally short.
+//! The double binary tree in schedule tables, against the formula of Sanders, Speck and Traeff (2009); the routes of
+//! packets where both ways around a ring are equally short; and the order of a ring.
 
 use std::collections::HashSet;
 use std::sync::Arc;
