@@ -97,6 +97,8 @@ pub fn simulate_packet(
 
 /// `(messages, mean_latency_s, p99_latency_s)` of background traffic.
 type Figures = (u64, Option<f64>, Option<f64>);
+/// The trace and the counts of a job.
+type OfJob = (Trace, PacketCounts);
 
 /// Simulate plans that begin at once cycle by cycle, or with `only` one of them, on the same machine; return the trace
 /// and the counts of each that sends, and the figures of the background.
@@ -112,7 +114,7 @@ pub fn simulate_packet_together(
     record: bool,
     options: &Bound<'_, PyDict>,
     listener: Option<Py<PyAny>>,
-) -> PyResult<(Vec<(Trace, PacketCounts)>, Option<Figures>)> {
+) -> PyResult<(Vec<OfJob>, Option<Figures>)> {
     let machine: Options = read(options)?;
     let jobs = jobs(&plans, &sizes_bytes)?;
     let together = Together { jobs: &jobs, background: traffic.map(background) };

@@ -4,6 +4,8 @@
 //! ranks: ranks are numbered first, so a node has a number of its own in each job, and is found by its place. Links
 //! have the same numbers in all of them.
 
+use std::sync::Arc;
+
 use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
@@ -77,7 +79,8 @@ pub fn place<'a>(jobs: &[Job<'a>], routes: &'a [LaneRoutes]) -> Result<Vec<Place
 fn check(jobs: &[Job]) -> Result<()> {
     let Some(first) = jobs.first() else { bail!("there is no job to simulate; give one plan at least") };
     let network = &first.plan.topology;
-    for (number, job) in (1..).zip(jobs) {
+    let others = (1..).zip(jobs).filter(|(_, job)| !Arc::ptr_eq(&job.plan.topology, network));
+    for (number, job) in others {
         if let Some(what) = difference(network, &job.plan.topology) {
             bail!(
                 "job {number} ({} on {}) needs the network of job 1 ({} on {}), but {what}; plan all jobs for one \
@@ -124,20 +127,21 @@ fn different_nodes(ours: &Node, theirs: &Node) -> Option<String> {
 
 /// Says in what two links with one number differ.
 fn different_links(ours: &Topology, theirs: &Topology, our: &Link, their: &Link) -> Option<String> {
+    let ends = |of: &Topology, link: &Link| [link.source, link.target].map(|end| of.place(end));
     let name = |of: &Topology, link: &Link| {
-        let [source, target] = [link.source, link.target].map(|end| of.node(end).name.clone());
+        let [source, target] = [link.source, link.target].map(|end| &of.node(end).name);
         format!("{source} -> {target}")
     };
-    let (our_name, their_name) = (name(ours, our), name(theirs, their));
-    if our_name != their_name {
-        return Some(format!("it has a link {their_name} where that has {our_name}"));
+    if ends(ours, our) != ends(theirs, their) {
+        return Some(format!("it has a link {} where that has {}", name(theirs, their), name(ours, our)));
     }
+    let our_name = || name(ours, our);
     if our.bandwidth != their.bandwidth {
-        return Some(format!("link {our_name} has {} instead of {}", their.bandwidth, our.bandwidth));
+        return Some(format!("link {} has {} instead of {}", our_name(), their.bandwidth, our.bandwidth));
     }
     let delays = |link: &Link| (link.latency, link.overhead);
     (delays(our) != delays(their)).then(|| {
         let shown = |link: &Link| format!("latency {} and overhead {}", link.latency, link.overhead);
-        format!("link {our_name} has {} instead of {}", shown(their), shown(our))
+        format!("link {} has {} instead of {}", our_name(), shown(their), shown(our))
     })
 }

@@ -34,7 +34,7 @@ struct Queue<'a> {
     /// The links over which they go.
     route: &'a [LinkId],
     /// The job whose they are.
-    job: u32,
+    job: u16,
     /// Bandwidth of its slowest link, or the limit of its tree's rate.
     capacity: Rate,
     /// Latencies and overheads of the whole route.
@@ -121,7 +121,7 @@ impl<'a> SharedLinks<'a> {
 
     /// Adds a queue on `lane` of a job for an edge that is never faster than `rate_limit`; returns its number.
     pub fn add_paced(&mut self, job: usize, lane: LaneRef, rate_limit: Rate) -> QueueId {
-        let mut queue = Queue::new(self.topology, self.routes[job].of(lane), job as u32);
+        let mut queue = Queue::new(self.topology, self.routes[job].of(lane), job as u16);
         (queue.capacity, queue.is_paced) = (queue.capacity.min(rate_limit), true);
         self.queues.push(queue);
         self.taken.push(Amount::ZERO);
@@ -197,7 +197,7 @@ impl<'a> SharedLinks<'a> {
             let state = &mut self.queues[queue];
             state.touched = false;
             if !state.leaving.is_empty() {
-                next(state.job as usize, queue, state.departure());
+                next(state.job.into(), queue, state.departure());
             }
         }
     }
@@ -211,7 +211,7 @@ impl<'a> SharedLinks<'a> {
     /// job.
     pub fn carried(&self, job: usize, topology: &Topology) -> Vec<f64> {
         let mut carried = vec![Seconds::ZERO; self.links.len()];
-        let of_job = self.queues.iter().zip(&self.taken).filter(|(queue, _)| queue.job as usize == job);
+        let of_job = self.queues.iter().zip(&self.taken).filter(|(queue, _)| usize::from(queue.job) == job);
         for (queue, &bytes) in of_job {
             for &link in queue.route {
                 carried[link] += bytes / Rate(topology.link(link).bandwidth.bytes_per_second());
@@ -353,7 +353,7 @@ impl LinkState {
 }
 
 impl<'a> Queue<'a> {
-    fn new(topology: &Topology, route: &'a [LinkId], job: u32) -> Self {
+    fn new(topology: &Topology, route: &'a [LinkId], job: u16) -> Self {
         Self {
             route,
             job,

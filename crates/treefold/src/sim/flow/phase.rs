@@ -85,7 +85,6 @@ impl Run {
             false => links.queue_of(job, message.lane),
         };
         let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
-        let started = vec![Instant::ZERO; workload.messages.len()];
         Self {
             progress: workload.messages.iter().map(first).collect(),
             passed: workload.gates.iter().map(closed).collect(),
@@ -97,7 +96,11 @@ impl Run {
             left: Vec::new(),
             events: Vec::new(),
             now,
-            record: phase.map(|phase| Record { phase, started, spans: Vec::new() }),
+            record: phase.map(|phase| Record {
+                phase,
+                started: vec![Instant::ZERO; workload.messages.len()],
+                spans: Vec::new(),
+            }),
             workload,
         }
     }

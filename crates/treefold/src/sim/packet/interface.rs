@@ -71,10 +71,16 @@ struct Bidder {
     behind: usize,
 }
 
+/// Returns which of `count` programs comes after one.
+fn following(program: usize, count: usize) -> usize {
+    if program + 1 == count { 0 } else { program + 1 }
+}
+
 impl Bidder {
     /// Says whether no more of `count` programs come before it where program `turn` is the next.
     fn may_take(self, turn: usize, count: usize) -> bool {
-        (self.number + count - turn) % count <= self.behind
+        let place = if self.number < turn { self.number + count } else { self.number };
+        place - turn <= self.behind
     }
 }
 
@@ -202,9 +208,10 @@ impl Table {
     fn issue(&mut self, now: u64, workload: &Workload, progress: &mut Progress) {
         let count = self.programs.len();
         for behind in 0..count {
-            let first = self.turn;
-            for number in (0..count).map(|number| (first + number) % count) {
+            let mut number = self.turn;
+            for _ in 0..count {
                 self.issue_program(Bidder { number, behind }, now, workload, progress);
+                number = following(number, count);
             }
         }
     }
@@ -220,7 +227,7 @@ impl Table {
                 if lockstep && !(now >= execution.counter_down && idle()) {
                     return;
                 }
-                self.turn = (bidder.number + 1) % self.programs.len();
+                self.turn = following(bidder.number, self.programs.len());
                 let execution = &mut self.programs[bidder.number];
                 execution.entered = true;
                 execution.pending.clone_from(&step.sends);
@@ -283,7 +290,7 @@ impl Table {
         let Some(number) = free else { return false };
         progress.issued += 1;
         let interface = &mut self.interfaces[number];
-        interface.turn_of = (bidder.number + 1) % count;
+        interface.turn_of = following(bidder.number, count);
         interface.queue.push_back(Issued { message: id, ready: now + FETCH });
         interface.accepted += message.flits();
         let from = now + u64::from(message.payloads);
