@@ -195,7 +195,7 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
             ["-a", "innet-push", "--set", "home_mapping=x"],
             "home mapping 'x' is unknown; known are interleaved, shuffled",
         ),
-        (["-a", "innet-push", "--collective", "reduce"], "in all-reduces, all-gathers and broadcasts only"),
+        (["-a", "innet-push", "--collective", "all-to-all"], "switches work in trees of this all-to-all"),
     ],
 )
 def test_fabrics_refuse_in_one_line(options, message):

@@ -12,12 +12,12 @@ use treefold::sim::packet::{Options, Outcome, simulate};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
-fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
+pub fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
     let whole = from_spec(spec, None, None).unwrap();
     Arc::new(if ranks.is_empty() { whole } else { whole.with_ranks(ranks).unwrap() })
 }
 
-fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
+pub fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).map_err(|error| error.to_string())?;
     let options = Options { fabric, ..Options::default() };
     simulate(&plan, Bytes(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
@@ -129,12 +129,12 @@ fn what_cannot_work_is_refused_in_one_line() {
     assert!(none.contains("needs a switch that both reduces and multicasts"), "{none}");
 }
 
-fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {
+pub fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).unwrap();
     derive(plan, collective, NodeId(0)).unwrap()
 }
 
-fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
+pub fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
     let options = Options { fabric, ..Options::default() };
     simulate(plan, Bytes(size), &options, false, &mut |_| true).unwrap()
 }

@@ -109,6 +109,12 @@ impl Lines {
         self.total.len() as u64
     }
 
+    /// Counts the lines of a tree.
+    pub fn of_tree(&self, tree: u32) -> u64 {
+        let next = self.first.get(tree as usize + 1).copied().unwrap_or_else(|| self.count());
+        next - self.first[tree as usize]
+    }
+
     /// Returns the number of a line among those of all trees.
     pub fn number(&self, address: Address) -> u64 {
         self.first[address.tree as usize] + u64::from(address.line())

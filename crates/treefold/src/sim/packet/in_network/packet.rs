@@ -123,6 +123,8 @@ pub enum Op {
     Flag,
     /// The packet says that a write was done by all below.
     Ack,
+    /// Push into one rank: the packet is multicast, and says that the sum is in the rank's memory.
+    Done,
 }
 
 /// Operands that were reduced to one: values in integers, so that a lost or doubled one shows, and in floating point,

@@ -153,10 +153,14 @@ fn timeout(regions: &Regions, routes: &Routes, fabric: &Fabric, outstanding: u64
 }
 
 /// Returns the size of the paper's tables, unless pushes meet in few ports: then tables hold all that is outstanding.
+/// What is pushed into one rank is outstanding for about as long as what is pulled: until that rank has it.
 fn default_table(regions: &Regions, wave: u64) -> u64 {
     let outstanding = regions.table_share * (PUSH_WAVES * wave) as f64;
     if regions.all(Method::Pull) {
         return PULL_TABLE;
+    }
+    if regions.regions.iter().any(|region| region.alone) {
+        return PULL_TABLE.max(outstanding as u64);
     }
     if outstanding * TABLE_PART > PUSH_TABLE as f64 { outstanding as u64 } else { PUSH_TABLE }
 }

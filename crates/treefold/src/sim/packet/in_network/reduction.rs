@@ -126,8 +126,9 @@ impl Reduction {
     /// Makes a rank that has asked for nothing, and knows nothing but its own lines.
     pub fn new(rank: NodeId, setup: &Setup) -> Self {
         let all = setup.lines.count();
-        let own = |address: &&Address| setup.regions.method(address.tree) == Method::Write;
-        let own = if all == 0 { 0 } else { setup.lines.order(rank).iter().filter(own).count() as u64 };
+        let trees = 0..setup.regions.regions.len() as u32;
+        let missing =
+            trees.filter(|&tree| setup.regions.serves(tree, rank)).map(|tree| setup.lines.of_tree(tree)).sum();
         let mut reduction = Self {
             rank,
             waves: Waves::default(),
@@ -140,7 +141,7 @@ impl Reduction {
             sums: HashMap::new(),
             acks: HashMap::new(),
             known: vec![0; all.div_ceil(64) as usize],
-            missing: all - own,
+            missing,
         };
         reduction.start(0, setup);
         reduction
@@ -180,9 +181,8 @@ impl Reduction {
             let Some(pick) = self.pick(shared.setup) else { return };
             let Candidate { place, begun } = self.candidates[pick];
             let address = order[place as usize];
-            let port = self.port_of(address, shared.setup);
-            if !ports.has_room(port, shared.setup) {
-                self.blocked = Some(port);
+            self.blocked = self.port_of(address, shared.setup).filter(|&port| !ports.has_room(port, shared.setup));
+            if self.blocked.is_some() {
                 return;
             }
             self.candidates.swap_remove_front(pick);
@@ -207,19 +207,26 @@ impl Reduction {
         }
     }
 
-    /// Returns the port of a line's request.
-    fn port_of(&self, address: Address, setup: &Setup) -> OutputId {
+    /// Returns the port of a line's request; a push that ends here needs none.
+    fn port_of(&self, address: Address, setup: &Setup) -> Option<OutputId> {
         let edge = match setup.regions.method(address.tree) {
+            Method::Push if setup.regions.ends_at(address.tree, self.rank) => return None,
             Method::Push => setup.regions.edge_up(address.tree, self.rank),
             Method::Pull | Method::Write => setup.regions.top(address.tree).first(),
         };
-        setup.routes.first(setup.regions.edge(edge).route).output
+        Some(setup.routes.first(setup.regions.edge(edge).route).output)
     }
 
     /// Sends the request for a line, as its tree is used.
     fn request(&mut self, address: Address, now: u64, ports: &mut Ports, shared: &mut Shared) {
         let own = operand(self.rank, address);
         match shared.setup.regions.method(address.tree) {
+            // It is in the memory to which the others' operands are added.
+            Method::Push if shared.setup.regions.ends_at(address.tree, self.rank) => {
+                if let Some(sum) = self.gather(address, own, shared) {
+                    self.reduced(address, sum, now, ports, shared);
+                }
+            }
             Method::Push => {
                 let edge = shared.setup.regions.edge_up(address.tree, self.rank);
                 self.send_read(over(Op::Operand, edge, address, own, shared), now, ports, shared);
@@ -283,8 +290,13 @@ impl Reduction {
                     self.send_read(whole, now, ports, shared);
                 }
             }
+            Op::Operand => match self.gather(address, value, shared) {
+                Some(sum) => self.reduced(address, sum, now, ports, shared),
+                None => shared.stats.fabric.writes += shared.setup.payload(packet.flits),
+            },
             Op::Ack => self.acknowledged(address, now, shared),
-            Op::Operand | Op::Whole => unreachable!("they end at switches"),
+            Op::Done => self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup),
+            Op::Whole => unreachable!("it ends at a switch"),
             Op::Data | Op::Flag => unreachable!("software sends them"),
         }
     }
@@ -296,6 +308,15 @@ impl Reduction {
         if sum.count < shared.setup.regions.ranks { None } else { self.sums.remove(&address) }
     }
 
+    /// Push into this rank alone: tells those who contributed that the sum is here, so that they may send more.
+    fn reduced(&mut self, address: Address, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        self.know(address, sum, now, shared);
+        self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
+        for edge in shared.setup.regions.top(address.tree).numbers() {
+            ports.send(over(Op::Done, edge, address, Operand::default(), shared), now, false, shared);
+        }
+    }
+
     /// Pull: goes on when all answers are here.
     fn answered(&mut self, address: Address, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
         if address.line == Line::Flag {
@@ -303,9 +324,12 @@ impl Reduction {
             self.start(now, shared.setup);
             return;
         }
-        self.multicast(address, sum, now, ports, shared);
+        let alone = shared.setup.regions.is_alone(address.tree);
+        if !alone {
+            self.multicast(address, sum, now, ports, shared);
+        }
         self.know(address, sum, now, shared);
-        if shared.setup.parameters.fabric.credit == Credit::Result {
+        if alone || shared.setup.parameters.fabric.credit == Credit::Result {
             self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
         }
     }
@@ -382,7 +406,8 @@ impl Reduction {
 
 /// Makes a packet that goes over an edge of its tree.
 fn over(op: Op, edge: EdgeId, address: Address, operand: Operand, shared: &Shared) -> Packet {
-    let flits = if op == Op::Pull { shared.setup.parameters.header_flits } else { shared.setup.flits(address) };
+    let without_payload = matches!(op, Op::Pull | Op::Done);
+    let flits = if without_payload { shared.setup.parameters.header_flits } else { shared.setup.flits(address) };
     let route = shared.setup.regions.edge(edge).route;
     Packet { edge: Some(edge), operand, ..Packet::new(op, route, Subject::Line(address), flits) }
 }

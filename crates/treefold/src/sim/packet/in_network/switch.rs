@@ -208,6 +208,9 @@ impl Switch {
                 }
                 multicast(packet, targets, shared);
             }
+            Op::Done => {
+                multicast(packet, targets, shared);
+            }
             Op::Result | Op::Whole => {
                 let copies = multicast(Packet { op: Op::Result, response: true, ..packet }, targets, shared);
                 *self.acks.entry(packet.address()).or_default() += copies;
@@ -237,6 +240,13 @@ impl Switch {
     /// leads on, or without an entry there the port itself.
     fn towards_root(&self, packet: Packet, shared: &Shared) -> Target {
         let (address, above) = (packet.address(), shared.setup.regions.edge(packet.came_over()).above);
+        if let Some(above) = above
+            && packet.op == Op::Operand
+            && shared.setup.regions.edge(above).below.count == 1
+        {
+            // On the way from the home to one rank nothing else comes in.
+            return over(above, shared.setup.regions.edge(above).route, packet, shared);
+        }
         if packet.op == Op::Operand {
             let first = shared.setup.regions.table(address.tree, above);
             return Target::Table { port: OutputId((first + address.line()) % self.tables.len() as u32), packet };

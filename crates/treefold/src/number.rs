@@ -148,7 +148,7 @@ impl Operator {
 /// If the numbers have no such operator: floats have no bits to combine, and complex numbers have no order.
 ///
 /// ```
-/// use treefold::run::number::{Number, Operator, combine};
+/// use treefold::number::{Number, Operator, combine};
 ///
 /// let maximum = combine(Number::Uint8, Operator::Max)?;
 /// let mut values = [1, 200, 3];
