@@ -24,7 +24,7 @@ pub fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric)
 }
 
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
-fn chain(switches: u32) -> Arc<Topology> {
+pub fn chain(switches: u32) -> Arc<Topology> {
     let mut nodes = crate::common::accelerators(2);
     let latency = Time(150_000);
     let switch = |number: u32| Node {

@@ -11,6 +11,7 @@ mod broken_schedules;
 mod chrome;
 mod claims;
 mod fabric;
+mod fabric_faults;
 mod fabric_reduces;
 mod flow;
 mod flow_random;

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::super::machine::OutputId;
 use super::super::workload::MessageId;
+use super::operand::Operand;
 use crate::sim::numbers::numbers;
 
 numbers! {
@@ -127,27 +128,6 @@ pub enum Op {
     Done,
 }
 
-/// Operands that were reduced to one: values in integers, so that a lost or doubled one shows, and in floating point,
-/// whose sum depends on the order.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Operand {
-    /// How many operands they are.
-    pub count: u32,
-    /// Their sum, modulo 2^64.
-    pub sum: u64,
-    /// Their sum in the order in which they came.
-    pub real: f32,
-}
-
-impl Operand {
-    /// Adds another operand.
-    pub fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.sum = self.sum.wrapping_add(other.sum);
-        self.real += other.real;
-    }
-}
-
 /// A packet on its way through the fabric.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
@@ -159,6 +139,8 @@ pub struct Packet {
     pub channel: u8,
     /// How many links of its route it has used.
     pub hop: u16,
+    /// Its number among the packets on the link that it uses, where some arrive corrupt.
+    pub sequence: u16,
     /// Flits of header and payload.
     pub flits: u32,
     /// Its route; a sum that is at its root has none.
@@ -177,7 +159,8 @@ impl Packet {
     /// Makes a packet over a route that belongs to no edge.
     pub fn new(op: Op, route: RouteId, subject: Subject, flits: u32) -> Self {
         let (route, operand) = (Some(route), Operand::default());
-        Self { op, response: false, channel: 0, hop: 0, flits, route, edge: None, subject, operand, born: 0 }
+        let (channel, hop, sequence, born) = (0, 0, 0, 0);
+        Self { op, response: false, channel, hop, sequence, flits, route, edge: None, subject, operand, born }
     }
 
     /// Returns the packet on the next link of its route.

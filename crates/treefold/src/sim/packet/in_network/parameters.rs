@@ -2,6 +2,7 @@
 
 use super::super::machine::{CYCLE, Machine, Wire};
 use super::super::options::{Fabric, Options};
+use super::operand::Reducer;
 use super::regions::{Method, Region, Regions};
 use super::routes::Routes;
 use crate::error::Result;
@@ -46,6 +47,8 @@ pub struct Parameters {
     pub waves: Option<u32>,
     /// Cycles that software takes to synchronise.
     pub sync: u64,
+    /// How operands are combined.
+    pub reducer: Reducer,
     /// The options, many of which are used as they are given.
     pub fabric: Fabric,
 }
@@ -102,6 +105,7 @@ impl Parameters {
             wave_lines: fabric.wave.0 / line,
             waves,
             sync: (fabric.sync_cost.seconds() * machine.clock_hz).round() as u64,
+            reducer: fabric.op.into(),
             fabric: fabric.clone(),
         })
     }

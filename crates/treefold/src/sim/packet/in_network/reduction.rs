@@ -1,82 +1,25 @@
-//! In-network plans at an accelerator: a wave controller that holds back the generator of requests, memory, and the
-//! answers that come in (in-network paper, section IV-F and its Fig. 6).
+//! In-network plans at an accelerator: the generator of requests, memory, and the answers that come in (in-network
+//! paper, section IV-F and its Fig. 6).
 //!
-//! A wave is a number of consecutive lines; so many may be outstanding. A wave's credit comes back when all its results
-//! are in memory. Reads take a fixed time and a random one. Home accelerators add up partial sums in memory.
+//! The wave controller (`waves`) says which lines it may ask for. Reads take a fixed time and a random one. Home
+//! accelerators add up partial sums in memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::OutputId;
 use super::super::options::{Credit, EvictionPolicy, Initiation};
 use super::lines::home_of;
-use super::packet::{Address, EdgeId, Line, Op, Operand, Packet, Subject};
+use super::operand::Operand;
+use super::packet::{Address, EdgeId, Line, Op, Packet, Subject};
 use super::port::Ports;
 use super::regions::Method;
-use super::{Setup, Shared, mixed, operand};
+use super::waves::Waves;
+use super::{Setup, Shared, mixed};
 use crate::plan::Direction;
 use crate::topology::NodeId;
 
 /// The bits from which random numbers for picking requests are made; the bits of every line's address are less.
 const PICKS: u64 = (u32::MAX as u64) << 32;
-
-/// A wave that has begun.
-#[derive(Debug, Clone, Copy)]
-struct Begun {
-    /// Lines, in order, of this wave and all before it.
-    end: u64,
-    /// When it began.
-    from: u64,
-}
-
-/// The wave controller: it says which lines a rank may ask for.
-#[derive(Debug, Default)]
-struct Waves {
-    /// The first wave that is open.
-    first: u64,
-    /// Lines that open waves still wait for.
-    open: VecDeque<u32>,
-    /// When the credits came back that no wave has.
-    credits: VecDeque<u64>,
-    /// Lines, in order, of all waves so far.
-    allowed: u64,
-    /// The last waves.
-    begun: VecDeque<Begun>,
-}
-
-impl Waves {
-    /// Begins waves of `all` lines as long as there are credits.
-    fn begin(&mut self, all: u64, setup: &Setup) {
-        while self.allowed < all {
-            let from = if setup.parameters.waves.is_none() { Some(0) } else { self.credits.pop_front() };
-            let Some(from) = from else { return };
-            let end = all.min(self.allowed + setup.parameters.wave_lines);
-            self.open.push_back((end - self.allowed) as u32);
-            self.begun.push_back(Begun { end, from });
-            self.allowed = end;
-        }
-    }
-
-    /// Says when the wave of line `taken` began; lines are asked for in order.
-    fn begin_of(&mut self, taken: u64) -> u64 {
-        while self.begun[0].end <= taken {
-            self.begun.pop_front();
-        }
-        self.begun[0].from
-    }
-
-    /// Takes a line off what its wave waits for; a wave that waits for nothing more gives its credit back.
-    fn credit(&mut self, place: u64, now: u64, setup: &Setup) {
-        let left = &mut self.open[(place / setup.parameters.wave_lines - self.first) as usize];
-        *left -= 1;
-        if *left == 0 {
-            self.credits.push_back(now);
-        }
-        while self.open.front() == Some(&0) {
-            self.open.pop_front();
-            self.first += 1;
-        }
-    }
-}
 
 /// A rank's part of an in-network plan.
 #[derive(Debug)]
@@ -149,8 +92,7 @@ impl Reduction {
 
     /// Gives the waves all their credits at cycle `now`.
     fn start(&mut self, now: u64, setup: &Setup) {
-        let waves = setup.parameters.waves.map_or(0, |waves| u64::from(waves).min(setup.lines.count()));
-        self.waves.credits = (0..waves).map(|_| now).collect();
+        self.waves.start(now, setup);
         self.free_at = now;
     }
 
@@ -167,7 +109,7 @@ impl Reduction {
             }
             return;
         }
-        self.waves.begin(order.len() as u64, shared.setup);
+        self.waves.begin(self.rank, order, shared);
         self.free_at = self.free_at.max(now);
         self.blocked = None;
         loop {
@@ -219,7 +161,7 @@ impl Reduction {
 
     /// Sends the request for a line, as its tree is used.
     fn request(&mut self, address: Address, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let own = operand(self.rank, address);
+        let own = shared.setup.parameters.reducer.operand(self.rank, address);
         match shared.setup.regions.method(address.tree) {
             // It is in the memory to which the others' operands are added.
             Method::Push if shared.setup.regions.ends_at(address.tree, self.rank) => {
@@ -254,7 +196,7 @@ impl Reduction {
             ports.send(over(Op::Pull, edge, address, Operand::default(), shared), now, false, shared);
         }
         shared.stats.fabric.reads += shared.setup.payload(shared.setup.flits(address));
-        self.sums.insert(address, operand(self.rank, address));
+        self.sums.insert(address, shared.setup.parameters.reducer.operand(self.rank, address));
     }
 
     /// Sends the result to all others.
@@ -274,7 +216,8 @@ impl Reduction {
             }
             Op::Pull => {
                 let edge = shared.setup.regions.edge_up(address.tree, self.rank);
-                let answer = over(Op::Answer, edge, address, operand(self.rank, address), shared);
+                let own = shared.setup.parameters.reducer.operand(self.rank, address);
+                let answer = over(Op::Answer, edge, address, own, shared);
                 self.send_read(answer, now, ports, shared);
             }
             Op::Answer => {
@@ -304,7 +247,7 @@ impl Reduction {
     /// Adds to the partial sum of a line; returns it when it is whole.
     fn gather(&mut self, address: Address, operand: Operand, shared: &Shared) -> Option<Operand> {
         let sum = self.sums.entry(address).or_default();
-        sum.add(operand);
+        sum.add(operand, shared.setup.parameters.reducer.combine);
         if sum.count < shared.setup.regions.ranks { None } else { self.sums.remove(&address) }
     }
 
@@ -378,13 +321,13 @@ impl Reduction {
             shared.stats.fault(|| format!("{address} came twice to rank {}", self.rank));
             return;
         }
-        if !shared.setup.lines.is_right(address, sum, shared.setup.regions.expected(address.tree)) {
+        if !shared.setup.parameters.reducer.agrees(sum, shared.setup.lines.total(address)) {
             shared.stats.fault(|| format!("{address} is not at rank {} what the ranks contributed", self.rank));
         }
         self.known[word] |= bit;
         self.missing -= 1;
         shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(address));
-        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, address.bits());
+        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.element.into(), self.rank.0, address.bits());
         shared.stats.end = shared.stats.end.max(now);
     }
 

@@ -17,9 +17,10 @@ use super::super::wires::{NEVER, Wires};
 use super::Shared;
 use super::packet::{Address, Op, Packet};
 use super::parameters::Parameters;
-use super::port::LinkEnd;
+use super::port::{LinkEnd, Sender};
 use super::reduction::partial;
 use super::reduction_table::ReductionTable;
+use super::retry::Receiver;
 use forwarding::{multicast, onward, over};
 use ports::{Input, Output, Queued, Target, Waiting};
 
@@ -67,7 +68,7 @@ impl Switch {
             let inputs = self.inputs.iter().map(|input| input.due);
             now = inputs.chain(self.outputs.iter().map(|output| output.sender.due)).fold(next, u64::min);
         }
-        now
+        self.outputs.iter_mut().fold(now, |next, output| next.min(output.sender.retry(horizon, shared.wires)))
     }
 
     /// Takes in the packets and credits that have arrived.
@@ -78,7 +79,10 @@ impl Switch {
                 let (at, packet) = flits.take_whole();
                 input.due = flits.due();
                 let end = at + whole_cycles(u64::from(packet.flits) * input.flit);
-                input.queues[usize::from(packet.channel)].push_back(Waiting { at, end, packet });
+                if input.receiver.as_mut().is_none_or(|receiver| receiver.keeps(&packet, end, wires)) {
+                    let waiting = Waiting { at, end, packet, stalled: false };
+                    input.queues[usize::from(packet.channel)].push_back(waiting);
+                }
             }
         }
         self.outputs.iter_mut().for_each(|output| output.sender.take_credits(now, wires));
@@ -126,6 +130,7 @@ impl Switch {
             at,
             end: at,
             packet,
+            stalled: false,
         });
     }
 
@@ -160,6 +165,9 @@ impl Switch {
         let mut targets = std::mem::take(&mut self.inputs[number].targets[channel]);
         if targets.is_empty() && !self.decide(packet, now, &mut targets, shared) {
             self.inputs[number].targets[channel] = targets;
+            let first = self.inputs[number].queues[channel].front_mut().expect("it waits");
+            shared.stats.fabric.stalls += u64::from(!first.stalled);
+            first.stalled = true;
             return Err(NEVER);
         }
         let before = targets.len();
@@ -326,7 +334,8 @@ impl Switch {
         self.tables[port].busy_until = done;
         shared.stats.arrived(&packet, done);
         let place = shared.setup.parameters.fabric.deterministic.then_some(edge.place);
-        if let Some(entry) = self.tables[port].add(address, packet.operand, place, now) {
+        let combine = shared.setup.parameters.reducer.combine;
+        if let Some(entry) = self.tables[port].add(address, packet.operand, combine, place, now) {
             let sum = onward(address, entry.onward, entry.operand, done, shared);
             let op = if entry.onward.is_none() { Op::Result } else { packet.op };
             self.give_out(port, done, Packet { op, response: sum.response || packet.response, ..sum });
@@ -354,9 +363,14 @@ impl Switch {
         next
     }
 
-    /// Lists for how long each wire was taken, in parts of a cycle.
-    pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.outputs.iter().map(|output| output.sender.occupancy.busy)
+    /// Lists the near ends of the links out.
+    pub fn senders(&self) -> impl Iterator<Item = &Sender> {
+        self.outputs.iter().map(|output| &output.sender)
+    }
+
+    /// Lists the far ends of the links in, where packets arrive corrupt.
+    pub fn receivers(&self) -> impl Iterator<Item = &Receiver> {
+        self.inputs.iter().filter_map(|input| input.receiver.as_ref())
     }
 
     /// Returns the most payloads that a table ever held.
