@@ -203,7 +203,7 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
             ["-a", "innet-pull", "--set", "table=256B", "--set", "deterministic=true"],
             "table has no effect: with deterministic=true nothing reads it; leave table out",
         ),
-        (["-a", "innet-push", "--collective", "reduce"], "in all-reduces, all-gathers and broadcasts only"),
+        (["-a", "innet-push", "--collective", "all-to-all"], "switches work in trees of this all-to-all"),
     ],
 )
 def test_fabrics_refuse_in_one_line(options, message):

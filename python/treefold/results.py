@@ -141,6 +141,10 @@ class FabricReport(Record):
         timeouts: How many of the evictions were timeouts.
         bypasses: How many times a pull found no room for an entry in a reduction table, so that its answers were
             forwarded unreduced.
+        stalls: How many pulls had to wait at their first switch for an entry in its reduction table.
+        failed_allocations: How many times a wave asked for a counter of its wave controller and found none.
+        retransmissions: How many packets were sent again over a link because they, or one before them, arrived corrupt.
+        duplicates: How many packets arrived on a link a second time and were dropped.
         table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
             on a deterministic machine, whose reduction tables are as large as they need to be.
         timeout_cycles: The number of cycles after which an untouched entry is evicted; None if nothing is pushed, or
@@ -159,6 +163,10 @@ class FabricReport(Record):
     evictions: int
     timeouts: int
     bypasses: int
+    stalls: int
+    failed_allocations: int
+    retransmissions: int
+    duplicates: int
     table_bytes: int | None
     timeout_cycles: int | None
     table_peak_bytes: int

@@ -25,10 +25,10 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Poll, Token, Waker};
 
-use super::number::{Number, Operator};
 use super::operation::Operation;
 use super::program::{PeerId, Program};
 use crate::ids::NodeId;
+use crate::number::{Number, Operator};
 use connection::{Connection, Received};
 use faults::Faults;
 pub use faults::{Failure, Pair};
@@ -110,7 +110,7 @@ impl Mesh {
     /// use std::net::SocketAddr;
     /// use std::thread;
     /// use std::time::Duration;
-    /// use treefold::run::number::{Number, Operator};
+    /// use treefold::number::{Number, Operator};
     /// use treefold::run::operation::Operation;
     /// use treefold::run::program::Program;
     /// use treefold::run::tcp::{Mesh, Timeouts};
