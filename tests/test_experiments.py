@@ -147,7 +147,7 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
     assert readme.read_text(encoding="utf-8").endswith("\nMine.\n")
     printed = json.loads(result.stdout)
     assert (printed["figure"], result.stderr) == ("mtree/fig9", "")
-    assert set(printed["claims"][0]) == {"claim", "paper", "tolerance", "measured", "reproduced"}
+    assert set(printed["claims"][0]) == {"claim", "paper", "tolerance", "measured", "reproduced", "counts"}
 
 
 @pytest.mark.parametrize(

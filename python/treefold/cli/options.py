@@ -97,7 +97,7 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Use these accelerators as ranks, in this order: names, or indices from 0, for example 0-7,12; all others "
+            "Use these accelerators as ranks, in this order: names, or indices from 0, such as 0-7,12; all others "
             "relay.",
         ),
     ] = None
