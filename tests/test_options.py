@@ -90,14 +90,14 @@ def test_every_other_value_is_printed_and_read_back(tmp_path, name, value):
 
 def test_settings_go_before_the_file_however_they_are_written(tmp_path):
     file = tmp_path / "machine.toml"
-    file.write_text('wave = "4KiB"\nVirtual-Channels = 2\nclock = 2e9\n')
-    settings = ("--set", "Wave=16KiB", "--set", "memorycycles=5")
+    file.write_text('payload = "128B"\nVirtual-Channels = 2\nclock = 2e9\n')
+    settings = ("--set", "Payload=512B", "--set", "routercycles=5")
     values = json.loads(printed("machine", "--machine", file, *settings, "--json"))
-    changed = {"wave": 16 << 10, "virtual_channels": 2, "clock": 2e9, "memory_cycles": 5}
+    changed = {"payload": 512, "virtual_channels": 2, "clock": 2e9, "router_cycles": 5}
     assert values == json.loads(_core.read_options("machine", {})) | changed
     simulated = ("simulate", "ring:4", "-a", "ring", "--size", "4KiB", "--json", "--machine", file)
     row = json.loads(printed(*simulated, *settings))
-    machine = Machine(wave="16KiB", virtual_channels=2, clock=2e9, memory_cycles=5)
+    machine = Machine(payload="512B", virtual_channels=2, clock=2e9, router_cycles=5)
     expected = treefold.simulate(treefold.plan("ring:4", "ring"), size_bytes=4096, simulator=machine)
     assert row | {"wall_s": 0} == expected.as_dict() | {"wall_s": 0}
     assert row["clock_hz"] == 2e9

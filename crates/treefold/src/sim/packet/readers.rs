@@ -105,5 +105,6 @@ fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String
         }
     }
     let (other, value) = declared["x-unless"].as_str()?.split_once('=').expect("an option and its value");
-    (values[other].to_string() == value).then(|| format!("with {other}={value} nothing reads it"))
+    let unless: Value = value.parse().expect("a plain value");
+    (values[other] == unless).then(|| format!("with {other}={value} nothing reads it"))
 }
