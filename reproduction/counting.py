@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from reproduction.pages import claims_header
 from treefold.files.writing import write_text_atomically
 
 _HERE = Path(__file__).parent
@@ -33,7 +34,7 @@ def count(paper: str) -> Count:
 
 def _claims(page: str) -> list[str]:
     """Return the rows of the table of the paper's own claims."""
-    _, header, rest = page.partition("| claim | paper | tolerance | measured | reproduced |\n|---|---|---|---|---|\n")
+    _, header, rest = page.partition("\n".join(claims_header("paper")) + "\n")
     return rest.split("\n\n")[0].split("<!--")[0].strip().splitlines() if header else []
 
 

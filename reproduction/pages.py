@@ -81,7 +81,12 @@ def _markdown(claims: Sequence[Claim]) -> str:
     return "\n\n".join(parts)
 
 
+def claims_header(source: str) -> list[str]:
+    """Return the first lines of a table of claims of the `paper`, or of what is `expected` besides."""
+    return [f"| claim | {source} | tolerance | measured | reproduced |", "|---|---|---|---|---|"]
+
+
 def _claims_table(claims: Sequence[Claim], source: str) -> str:
-    lines = [f"| claim | {source} | tolerance | measured | reproduced |", "|---|---|---|---|---|"]
+    lines = claims_header(source)
     lines += [f"| {' | '.join(claim[:4])} | {'yes' if claim.reproduced else '**no**'} |" for claim in claims]
     return "\n".join(lines)

@@ -134,7 +134,7 @@ def test_a_plan_that_is_none_names_rank_0():
         )
 
 
-TIMELY = {"round": 0, "error": "", "lost": [], "cut": [], "changes": [], "last": 0, "done": True, "sequence": 1}
+TIMELY = {"round": 0, "error": "", "lost": [], "lives": [], "changes": [], "last": 0, "done": True, "sequence": 1}
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,14 @@ TIMELY = {"round": 0, "error": "", "lost": [], "cut": [], "changes": [], "last":
                 {"kind": "state", "round": -1, "state": [0, "idle", 0]},
                 {"kind": "state", "round": 0, "state": [0, "idle", 1 << 32]},
                 {"kind": "resume"} | TIMELY,
-                {"kind": "resume", "plan": "{}"} | TIMELY | {"cut": [[0, 9]]},
-                {"kind": "resume", "plan": "{}"} | TIMELY | {"cut": [[0]]},
-                {"kind": "plan", "from": 1.5, "plan": "{}", "changes": []},
-                {"kind": "plan", "from": 1, "plan": None, "changes": []},
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"lives": [[0, 9, 1]]},
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"lives": [[0, 1]]},
+                {"kind": "resume", "plan": "{}"} | TIMELY | {"lives": [[0, 1, -1]]},
+                {"kind": "plan", "from": 1.5, "plan": "{}", "changes": [], "lives": []},
+                {"kind": "plan", "from": 1, "plan": None, "changes": [], "lives": []},
+                {"kind": "plan", "from": 1, "plan": "{}", "changes": []},
+                {"kind": "delays", "delays": {"0": float("inf")}},
+                {"kind": "returned", "peer": 2, "life": 1},
                 {"kind": "lost", "lost": [2]},
                 {"kind": "lost", "lost": 1},
                 {"kind": "meet", "round": 0, "blob": "?"},
@@ -181,14 +185,16 @@ def test_control_messages_as_they_are_sent():
         {"kind": "rates", "rates": {0: 1e9}},
         {"kind": "state", "round": 3, "state": [1, "commit", 7]},
         {"kind": "resume", "plan": "{}"} | TIMELY,
-        {"kind": "plan", "from": 1, "plan": "{}", "changes": ["a"]},
+        {"kind": "plan", "from": 1, "plan": "{}", "changes": ["a"], "lives": [[0, 1, 2], [0, 1, None]]},
+        {"kind": "delays", "delays": {0: -0.01}},
+        {"kind": "returned", "peer": 0, "life": 1},
         {"kind": "lost", "lost": [0, 1]},
         {"kind": "meet", "round": 0, "blob": base64.b64encode(b"blob").decode()},
     ):
         assert control.read("worker 1", json.dumps(fields).encode(), 2)["kind"] == fields["kind"]
 
 
-@pytest.mark.parametrize("message", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": []}'])
+@pytest.mark.parametrize("message", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": [], "lives": []}'])
 def test_a_group_that_hears_nonsense_says_whose_it_is(message):
     def work(place):
         team = runtime.join(place, network=treefold.topology("full:2"), timeouts=Timeouts(5, 5), adapt=True)

@@ -99,6 +99,10 @@ def test_background_messages_have_latencies_in_the_packet_simulator():
         ({"background_load": 0.9}, "whose bandwidth would be used up; use a load below"),
         ({"background_bytes": 64}, "background size 64 has no effect without background traffic"),
         ({"background_load": 0.1, "background_bytes": 0}, "background messages must have 1 byte to 1MiB"),
+        (
+            {"simulator": Machine(table=1024)},
+            "table has no effect: pushes and pulls read it, and this plan has routers",
+        ),
         ({"simulator": Machine(kept_channels=1)}, "kept_channels=1 keeps virtual channels for background traffic"),
         (
             {"simulator": Machine(virtual_channels=2, flow_control="message"), "background_load": 0.1},

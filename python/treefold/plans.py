@@ -76,7 +76,7 @@ def plan(
         network,
         algorithm,
         size_bytes=size_bytes,
-        collective=collective,
+        collective=checks.name("collective", collective, COLLECTIVES),
         root=root,
         simulator=simulator,
         options=read_options(plan, options),
@@ -104,7 +104,6 @@ def requested(
     algorithm = checks.name("algorithm", algorithm, auto.names())
     network = as_network(network)
     checks.root(root, network.ranks)
-    collective = checks.name("collective", collective, COLLECTIVES)
     used = simulator_of(simulator).name
     check_options(options, algorithm)
     return Request(

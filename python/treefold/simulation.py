@@ -1,7 +1,7 @@
 """Simulates plans: predicts times, traces transfers, and makes the schedule tables of network interfaces."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,7 +138,7 @@ def _simulate_events(
 ) -> tuple[Prediction, Trace]:
     """Return a prediction and a trace; the trace lists transfers only if `record` is true."""
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
-    listener = _listener(plan, size, simulator.name)
+    listener = listener_for(f"{simulator.name} simulator, {plan.algorithm}", [(plan, size)])
     start = time.perf_counter()
     counts = None
     if simulator.name == "flow":
@@ -169,12 +169,17 @@ def predicted(
     return _prediction(plan, size, simulator, link_model, simulated)
 
 
-def _listener(plan: Plan, size: int, simulator: str) -> Callable[[float], None] | None:
-    """Return what reports how far a simulation is; the analytic simulator estimates how far it has to go."""
+def listener_for(task: str, jobs: Iterable[tuple[Plan, int]]) -> Callable[[float], None] | None:
+    """Return what reports how far a simulation is; the analytic simulator estimates how far it has to go.
+
+    Args:
+        task: What is simulated, in words.
+        jobs: The plans that run, each with the size of its vector in bytes.
+
+    """
     if not progress.is_heard():
         return None
-    [(expected_s, _, _)] = _core.simulate_analytic(plan, [size])
-    task = f"{simulator} simulator, {plan.algorithm}"
+    expected_s = sum(_core.simulate_analytic(plan, [size])[0][0] for plan, size in jobs)
     return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
 
 

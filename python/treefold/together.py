@@ -5,13 +5,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from treefold import _core, checks, progress
+from treefold import _core, checks
 from treefold._core import Plan, Trace
 from treefold.errors import TreefoldError
 from treefold.job_results import BackgroundReport, Interference, JobPrediction
 from treefold.networks import link_model_of, under
 from treefold.options import Machine
-from treefold.simulation import Simulator, machine_options, predicted, simulator_of, size_for, whole_size
+from treefold.simulation import (
+    Simulator,
+    listener_for,
+    machine_options,
+    predicted,
+    simulator_of,
+    size_for,
+    whole_size,
+)
 
 if TYPE_CHECKING:
     from treefold._core import PacketCounts
@@ -174,13 +182,9 @@ def _simulate(
 
 
 def _listener(jobs: Jobs, only: int | None) -> Callable[[float], None] | None:
-    """Return what reports how far a simulation is; the analytic simulator estimates how far it has to go."""
-    if not progress.is_heard():
-        return None
-    sending = zip(jobs.plans, jobs.sizes, strict=True) if only is None else [(jobs.plans[only], jobs.sizes[only])]
-    expected_s = sum(_core.simulate_analytic(plan, [size])[0][0] for plan, size in sending)
-    task = f"{jobs.simulator.name} simulator, {'all jobs' if only is None else f'job {only + 1} alone'}"
-    return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
+    whose = "all jobs" if only is None else f"job {only + 1} alone"
+    sending = list(zip(jobs.plans, jobs.sizes, strict=True))
+    return listener_for(f"{jobs.simulator.name} simulator, {whose}", sending if only is None else [sending[only]])
 
 
 def _background_report(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reproduction.figures import Claim, Row, beside, near, ours
+from reproduction.tolerances import ABOUT, ALMOST, NONE
 from treefold._core import format_size
 from treefold.sizing import internal_speedup
 
@@ -12,10 +13,8 @@ LARGE, LARGE_PULL = 8 << 20, 32 << 20
 """The text's large sizes (for push and for pull) have at least so many bytes."""
 _POSSIBLE = 120
 """The most that a DGX-2 can carry, in GB/s."""
-_SMALL = 0.05
-"""A cost up to this part counts as none."""
-_ALMOST, _ABOUT, _PEAK = 0.10, 0.15, 0.95
-"""Parts by which "almost" and "about" may differ, and the part of the peak that counts as the peak."""
+_PEAK = 0.95
+"""The part of the peak that counts as the peak."""
 
 
 class _Limits(NamedTuple):
@@ -90,7 +89,7 @@ def fig7a(rows: list[Row]) -> list[Claim]:
     behind = [pull[key] / push[key] for key in push if key[1] >= min(LARGE, largest)]
     return [
         _optimal(rows, "push", LARGE, "optimal, 120 GB/s", 0.05),
-        _optimal(rows, "pull", LARGE_PULL, "almost optimal, 120 GB/s", _ALMOST),
+        _optimal(rows, "pull", LARGE_PULL, "almost optimal, 120 GB/s", ALMOST),
         _claim(f"{name}: pull's time over push's, large sizes", "above 1", _or_more(1), behind),
         _barrier(name, {key: barred[key] / pull[key] for key in pull}),
     ]
@@ -109,8 +108,8 @@ def _barrier(name: str, cost: dict[tuple[int, int], float]) -> Claim:
     sizes = sorted({size for _, size in cost})
     small, large = ([value for key, value in cost.items() if key[1] == size] for size in (sizes[0], sizes[-1]))
     text = f"{name}: pull's time with the barrier over that without, {format_size(sizes[0])}; {format_size(sizes[-1])}"
-    is_right = min(small) > max(large) and max(large) <= 1 + _SMALL
-    return Claim(text, "much more; amortised", f"{_SMALL:.0%}", f"{_span(small)}; {_span(large, digits=2)}", is_right)
+    is_right = min(small) > max(large) and max(large) <= 1 + NONE
+    return Claim(text, "much more; amortised", f"{NONE:.0%}", f"{_span(small)}; {_span(large, digits=2)}", is_right)
 
 
 def fig7b(rows: list[Row]) -> list[Claim]:
@@ -122,10 +121,10 @@ def fig7b(rows: list[Row]) -> list[Claim]:
     most = [max(row["speedup"] for row in push)]
     accesses = f"{name}: part of the memory accesses that push saves, 16 accelerators"
     return [
-        near(f"{name}: push over ring, 16MiB and more, 16 accelerators", 2, large, _ALMOST),
+        near(f"{name}: push over ring, 16MiB and more, 16 accelerators", 2, large, ALMOST),
         _claim(accesses, "at least 0.5", _or_more(0.5), saved),
-        ours(near(f"{name}: the largest speed-up of push (synchronisation is calibrated to it)", 18, most, _ABOUT)),
-        ours(near(f"{name}: push over ring, 2 to 16 accelerators (p), over 2 (p - 1) / p", 1, possible, _ALMOST)),
+        ours(near(f"{name}: the largest speed-up of push (synchronisation is calibrated to it)", 18, most, ABOUT)),
+        ours(near(f"{name}: push over ring, 2 to 16 accelerators (p), over 2 (p - 1) / p", 1, possible, ALMOST)),
     ]
 
 
@@ -136,7 +135,7 @@ def fig8(rows: list[Row]) -> list[Claim]:
     claims = []
     for ranks, expected in ((64, 100), (128, 70)):
         text = f"{name}: push, {ranks} accelerators, {size}: peak in GB/s"
-        claims.append(near(text, expected, [max(_rates(large, ranks=ranks, algorithm="push"))], _ABOUT, "{:.1f}"))
+        claims.append(near(text, expected, [max(_rates(large, ranks=ranks, algorithm="push"))], ABOUT, "{:.1f}"))
         behind = _ratios(large, "pull", "push", ranks=ranks)
         claims.append(_claim(f"{name}: pull over push, {ranks} accelerators, {size}", "below 1", _BELOW_1, behind))
     for ranks in (64, 128):
@@ -204,7 +203,7 @@ def fig10(rows: list[Row]) -> list[Claim]:
     name, large = rows[0]["network"], _rows_from(rows, 4 << 20)
     size = large[0]["size_bytes"]
     own = [row for row in large if row["size_bytes"] == size]
-    part = _parts_of_peak([row for row in own if row["table_bytes"] in (1024, _PUSH_TABLE[row["algorithm"]])], "waves")
+    part = _parts_of_peak([row for row in own if row["table_bytes"] in (1024, _TABLE[row["algorithm"]])], "waves")
     small = (
         _rates(own, algorithm="pull", table_bytes=256)[0] / _rates(own, algorithm="pull", table_bytes=1024, waves=4)[0]
     )
@@ -217,7 +216,7 @@ def fig10(rows: list[Row]) -> list[Claim]:
     return [*claims, _claim(text, "significantly lower", _or_less(0.8), [small])]
 
 
-_PUSH_TABLE = {"push": 256, "pull": 1024}
+_TABLE = {"push": 256, "pull": 1024}
 """The bytes of a port's table in figure 10."""
 
 
@@ -229,7 +228,7 @@ def tables(rows: list[Row]) -> list[Claim]:
         own = [row for row in rows if row["algorithm"] == method and row["waves"] == waves]
         fewest = _fewest(_parts_of_peak(own, "table_bytes"), method)
         text = f"{name}: bytes of a port's table with which {method} is at its peak ({_PEAK:.0%}), of those tried"
-        claims.append(near(text, expected, [fewest], _ABOUT, "{:.0f}"))
+        claims.append(near(text, expected, [fewest], ABOUT, "{:.0f}"))
     return claims
 
 
@@ -252,4 +251,4 @@ def latency(rows: list[Row]) -> list[Claim]:
         latencies = {bool(row["waves"]): row["packet_latency_s"] for row in large if row["algorithm"] == method}
         saved.append(1 - latencies[True] / latencies[False])
     text = f"{name}: part of the latency that waves save at {format_size(large[0]['size_bytes'])}, push and pull"
-    return [near(text, 0.9, saved, _ALMOST)]
+    return [near(text, 0.9, saved, ALMOST)]

@@ -8,21 +8,13 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from reproduction.figures import Claim, Row, beside, display, near, networks_of, ours, series
+from reproduction.tolerances import ABOUT, ALMOST, GAIN, NONE, is_gain
 
 PUBLISHED, QUARTER = "mtree", "mtree, quarter rule"
 _RIVALS = ("blink", "topoadopt", "plink", "psld")
 _FLAT_FROM = {"b4": 4, "equinix-like": 5, "idn-like": 6}
 _PAPERS_INSTANCE = "equinix-like"
 """The paper gives the times and the number of trees of this network's instance."""
-_SMALL = 0.05
-"""A change by at most this part counts as none."""
-_ALMOST = 0.10
-"""Values are almost equal if they differ by at most this part."""
-_ABOUT = 0.15
-"""A value is about another if it differs by at most this part."""
-_GAIN = 0.25
-"""A gain, a ratio less one, may be off by this part."""
-
 _Make = Callable[[list[Row], str, str], list[Claim]]
 """Makes claims from the rows, a network and the variant of mtree."""
 
@@ -60,7 +52,7 @@ def _high(rows: list[Row], network: str, mtree: str) -> list[Claim]:
 def _steady(rows: list[Row], network: str, mtree: str) -> list[Claim]:
     change, skews = _change(rows, network, mtree)
     claim = f"{display(network)}: mtree's throughput does not fall from skewness {skews}"
-    return [Claim(claim, "not significantly", f"{_SMALL:.0%} less", f"{change:+.1%}", change >= -_SMALL)]
+    return [Claim(claim, "not significantly", f"{NONE:.0%} less", f"{change:+.1%}", change >= -NONE)]
 
 
 def _change(rows: list[Row], network: str, algorithm: str) -> tuple[float, str]:
@@ -81,9 +73,9 @@ def _ahead(rows: list[Row], network: str, mtree: str) -> list[Claim]:
 def _trends(rows: list[Row], network: str, _: str) -> list[Claim]:
     falls, skews = _change(rows, network, "topoadopt")
     rises, _ = _change(rows, network, "blink")
-    where, least = f"{display(network)}: {{}}'s throughput from skewness {skews}", f"at least {_SMALL:.0%}"
+    where, least = f"{display(network)}: {{}}'s throughput from skewness {skews}", f"at least {NONE:.0%}"
     return [
-        Claim(where.format("topoadopt"), "falls significantly", least, f"{falls:+.1%}", falls <= -_SMALL),
+        Claim(where.format("topoadopt"), "falls significantly", least, f"{falls:+.1%}", falls <= -NONE),
         Claim(where.format("blink"), "rises", "none", f"{rises:+.1%}", rises > 0),
     ]
 
@@ -101,9 +93,9 @@ def _topoadopt_across(rows: list[Row]) -> list[Claim]:
     claims = []
     for other in [name for name in means if name != "b4" and "b4" in means]:
         ratio = sum(means["b4"].values()) / sum(means[other].values())
-        is_between = 2 * (1 - _ALMOST) <= ratio <= 3 * (1 + _ALMOST)
+        is_between = 2 * (1 - ALMOST) <= ratio <= 3 * (1 + ALMOST)
         claim = f"topoadopt's throughput on b4 over that on {display(other)}"
-        claims.append(Claim(claim, "almost 2 to 3", f"{_ALMOST:.0%}", f"{ratio:.2f}", is_between))
+        claims.append(Claim(claim, "almost 2 to 3", f"{ALMOST:.0%}", f"{ratio:.2f}", is_between))
     return claims
 
 
@@ -119,8 +111,8 @@ def _heights(rows: list[Row], network: str, mtree: str) -> list[Claim]:
         mean = sum(ratios) / len(ratios)
         claim = f"{display(network)}: mtree's mean height over {rival}'s, mean over skewness"
         if rival == "blink" and network != "idn-like":
-            is_equal = abs(mean - 1) <= _ALMOST
-            claims.append(Claim(claim, "almost equal", f"{_ALMOST:.0%}", f"{mean:.2f}", is_equal))
+            is_equal = abs(mean - 1) <= ALMOST
+            claims.append(Claim(claim, "almost equal", f"{ALMOST:.0%}", f"{mean:.2f}", is_equal))
         else:
             claims.append(Claim(claim, "below 1", "none", f"{mean:.2f}", mean < 1))
     return claims
@@ -157,10 +149,10 @@ def _pipelined(rows: list[Row], network: str, mtree: str) -> list[Claim]:
         [ratio for rival in _RIVALS for ratio in _ratios(rows, measure, network, _unpiped(rival), mtree)]
         for measure in ("reduce_s", "all_reduce_s")
     )
-    is_between = min(reduce) >= 2.0 * (1 - _ABOUT) and max(reduce) <= 12.4 * (1 + _ABOUT)
+    is_between = min(reduce) >= 2.0 * (1 - ABOUT) and max(reduce) <= 12.4 * (1 + ABOUT)
     claim = f"{display(network)}: mtree's speed-ups over rivals that do not pipeline"
     measured = f"{_span(reduce, 1)}; all-reduce {_span(all_reduce, 1)}"
-    return [Claim(claim, "about 2.0 to 12.4", f"{_ABOUT:.0%}", measured, is_between)]
+    return [Claim(claim, "about 2.0 to 12.4", f"{ABOUT:.0%}", measured, is_between)]
 
 
 def _unpipelined_speedups(rows: list[Row], network: str, mtree: str, rival: str) -> list[float]:
@@ -187,9 +179,9 @@ def _largest(rows: list[Row]) -> list[Claim]:
         )
         where = "" if len(networks_of(rows)) > 1 else f"{display(networks_of(rows)[0])}: "
         claim = f"{where}the largest speed-up of mtree without pipelining over {rival}"
-        is_near = abs((published - 1) / (factor - 1) - 1) <= _GAIN
+        is_near = is_gain(published - 1, factor - 1)
         measured = f"{published:.2f} (quarter rule: {quarter:.2f})"
-        claims.append(Claim(claim, f"about {factor}", f"{_GAIN:.0%} of the gain", measured, is_near))
+        claims.append(Claim(claim, f"about {factor}", GAIN, measured, is_near))
     return claims
 
 
@@ -212,7 +204,7 @@ def _counts(rows: list[Row], network: str, mtree: str) -> list[Claim]:
     apart = max(abs(best[tree] - least[tree]) for tree in best)
     formula = f"{where}: chunks between the formula's optimum and the least of the model's curve"
     return [
-        *([near(f"{where}: trees", 9, [len(best)], _ABOUT, "{:.0f}")] if network == _PAPERS_INSTANCE else []),
+        *([near(f"{where}: trees", 9, [len(best)], ABOUT, "{:.0f}")] if network == _PAPERS_INSTANCE else []),
         Claim(f"{where}: different best numbers of chunks", "various", "2 or more", str(distinct), distinct > 1),
         ours(Claim(formula, "0", "none", str(apart), apart == 0)),
     ]
@@ -244,8 +236,8 @@ def _times(rows: list[Row], network: str, mtree: str) -> list[Claim]:
     one = series(rows, "offset", "reduce_s", network=network, algorithm=mtree)[None]
     where = f"{display(network)}, reduce"
     return [
-        near(f"{where}: seconds at offset 0", 20, [least], _ABOUT, "{:.1f}"),
-        near(f"{where}: seconds with one chunk a tree", 43, [one], _ABOUT, "{:.1f}"),
+        near(f"{where}: seconds at offset 0", 20, [least], ABOUT, "{:.1f}"),
+        near(f"{where}: seconds with one chunk a tree", 43, [one], ABOUT, "{:.1f}"),
     ]
 
 
@@ -264,12 +256,12 @@ def _few_trees(rows: list[Row], network: str, mtree: str) -> list[Claim]:
     most, last = max(means.values()), means[max(means)]
     flat = means[_FLAT_FROM[network] + 1]
     least, highest, paper = (5, 6, "5 to 6") if network == "b4" else (0, 10, "10 or fewer")
-    is_few = least * (1 - _ABOUT) <= most <= highest * (1 + _ABOUT)
+    is_few = least * (1 - ABOUT) <= most <= highest * (1 + ABOUT)
     claim = f"{display(network)}: trees at H = {_FLAT_FROM[network] + 1} and at {max(means)}"
-    is_flat = abs(last - flat) <= _ALMOST * last
+    is_flat = abs(last - flat) <= ALMOST * last
     return [
-        Claim(f"{display(network)}: most trees (mean)", paper, f"{_ABOUT:.0%}", f"{most:.1f}", is_few),
-        Claim(claim, "as many", f"{_ALMOST:.0%}", f"{flat:.1f}, {last:.1f}", is_flat),
+        Claim(f"{display(network)}: most trees (mean)", paper, f"{ABOUT:.0%}", f"{most:.1f}", is_few),
+        Claim(claim, "as many", f"{ALMOST:.0%}", f"{flat:.1f}, {last:.1f}", is_flat),
     ]
 
 
@@ -286,7 +278,7 @@ def _flat(rows: list[Row], network: str, mtree: str) -> list[Claim]:
     highest = f"{display(network)}: throughput at H = {at} over the highest at any H"
     before = f"{display(network)}: throughput at H = {at} over that at H = {at - 1}"
     return [
-        Claim(highest, "hardly less", f"{_SMALL:.0%}", f"{part:.3f}", part >= 1 - _SMALL),
+        Claim(highest, "hardly less", f"{NONE:.0%}", f"{part:.3f}", part >= 1 - NONE),
         Claim(before, "rises until then", "at least 1%", f"{rise:.2f}", rise >= 1.01),
     ]
 

@@ -3,11 +3,14 @@
 The cycles to compare with come from runs of the simulator that the paper's authors published beside it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import treefold
-from reproduction.figures import Claim, Row, beside, near, networks_of, ours
+from reproduction.figures import Claim, Row, near, networks_of, ours
+from reproduction.multitree.machines import judged
 from reproduction.multitree.trials import FlowControl
+from reproduction.tolerances import ABOUT, ALMOST
 from treefold._core import format_size
 from treefold.schedule_tables import TableEntry
 
@@ -73,10 +76,6 @@ STRONG_BYTES = 96_000 << 10
 """This is Fig. 10's largest size, for strong scaling."""
 SMALL_BYTES, LARGE_BYTES = 256 << 10, 16 << 20
 """The text's small sizes have at most so many bytes, its large ones at least."""
-_CLOSE = 0.15
-"""A value that is "about" another, or "linear", may be off by this part."""
-_ALMOST = 0.10
-"""Values are almost equal if they differ by at most this part."""
 _FACTORS = {"ring": 3.0, "ring2d": 1.4, "multiring (ours)": None}
 """The paper's MultiTree is so many times as fast as its rivals in Fig. 10."""
 
@@ -162,16 +161,7 @@ def fig9(rows: list[Row]) -> list[Claim]:
 def _on_network(rows: list[Row], network: str) -> list[Claim]:
     own = [row for row in rows if row["network"] == network]
     makers = (_ahead, _rivals, _height, _lockstep) if network.startswith(("torus", "mesh")) else (_switched, _height)
-    return [claim for make in (*makers, _strong) for claim in _on_both(own, network, make)]
-
-
-def _on_both(own: list[Row], network: str, make: Callable[[list[Row], str], list[Claim]]) -> list[Claim]:
-    """Judge rows with any free interface, beside those with an interface for each port where there are such rows."""
-    shared, bound = ([row for row in own if row["interfaces"] == interfaces] for interfaces in ("shared", "bound"))
-    claims = make(shared, network)
-    if not bound:
-        return claims
-    return [beside(*pair, "ports bound") for pair in zip(claims, make(bound, network), strict=True)]
+    return [claim for make in (*makers, _strong) for claim in judged(own, partial(make, network=network))]
 
 
 def _ahead(rows: list[Row], network: str) -> list[Claim]:
@@ -254,9 +244,9 @@ def _small_and_large(rows: list[Row], network: str, own: str, rival: str, large_
     claims = [Claim(f"{network}: {own} over {rival}, {sizes}", "above 1", "none", _span(small), min(small) > 1)]
     if large:
         is_equal = large_words == "almost equal"
-        is_right = all(abs(ratio - 1) <= _ALMOST if is_equal else ratio < 1 for ratio in large)
+        is_right = all(abs(ratio - 1) <= ALMOST if is_equal else ratio < 1 for ratio in large)
         text = f"{network}: {own} over {rival}, {format_size(LARGE_BYTES)} and more"
-        claims.append(Claim(text, large_words, f"{_ALMOST:.0%}" if is_equal else "none", _span(large), is_right))
+        claims.append(Claim(text, large_words, f"{ALMOST:.0%}" if is_equal else "none", _span(large), is_right))
     return claims
 
 
@@ -301,10 +291,10 @@ def _strong(rows: list[Row], network: str) -> list[Claim]:
 
 def fig10(rows: list[Row]) -> list[Claim]:
     """Judge weak and strong scaling."""
-    return _on_both(rows, "", lambda own, _: _scaling(own))
+    return judged(rows, _scaling)
 
 
-def _scaling(rows: list[Row]) -> list[Claim]:
+def _scaling(rows: Sequence[Row]) -> list[Claim]:
     weak = _times([row for row in rows if row["size_bytes"] == 375 * row["ranks"] << 10])
     strong = _times([row for row in rows if row["size_bytes"] == STRONG_BYTES])
     claims = [_faster(weak, _MESSAGE, rival, factor) for rival, factor in _FACTORS.items()]
@@ -317,16 +307,16 @@ def _linear(name: str, times: Mapping[int, float]) -> Claim:
     """Judge whether time grows with the number of ranks where each rank brings as much."""
     ranks = sorted(times)
     grown = [times[count] / times[ranks[0]] / (count / ranks[0]) for count in ranks]
-    is_linear = all(abs(factor - 1) <= _CLOSE for factor in grown)
+    is_linear = all(abs(factor - 1) <= ABOUT for factor in grown)
     text = f"{name}: time a rank, over that with {ranks[0]}"
-    return Claim(text, "linear", f"{_CLOSE:.0%}", _span(grown), is_linear)
+    return Claim(text, "linear", f"{ABOUT:.0%}", _span(grown), is_linear)
 
 
 def _steady(name: str, times: Mapping[int, float]) -> Claim:
     """Judge whether time stays the same where all ranks together bring as much."""
     spread = max(times.values()) / min(times.values()) - 1
     text = f"{name}: variation of the time of {format_size(STRONG_BYTES)}"
-    return Claim(text, "small", f"{_CLOSE:.0%}", f"{spread:.1%}", spread <= _CLOSE)
+    return Claim(text, "small", f"{ABOUT:.0%}", f"{spread:.1%}", spread <= ABOUT)
 
 
 def _times(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
@@ -343,7 +333,7 @@ def _faster(times: dict[str, dict[int, float]], own: str, rival: str, factor: fl
     text = f"{own} over {rival}, {min(times[rival])} to {max(times[rival])} ranks"
     if factor is None:
         return ours(Claim(text, "above 1", "none", _span(ratios), min(ratios) > 1))
-    return near(text, factor, ratios, _CLOSE)
+    return near(text, factor, ratios, ABOUT)
 
 
 def theirs(row: Row) -> int:

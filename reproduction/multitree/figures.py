@@ -13,6 +13,7 @@ from typing import Any
 from reproduction.drawing.panels import Line, Panel, draw_panels
 from reproduction.figures import Axis, Figure, Results, Row, Settings, networks_of, panel_of
 from reproduction.multitree import claims, training
+from reproduction.multitree.machines import MACHINES
 from reproduction.multitree.trials import FlowControl, Interfaces, Point, TableSize
 from treefold._core import format_size
 
@@ -37,7 +38,6 @@ _ORDER = (
 
 _SETTING = "the paper's Table III, an interface for each port"
 _BOTH = "the paper's Table III, with any free interface and with an interface for each port"
-_MACHINES: dict[Interfaces, str] = {"shared": "any free interface", "bound": "an interface for each port"}
 
 
 def _machines(network: str) -> tuple[Interfaces, ...]:
@@ -164,7 +164,7 @@ def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
     shown = [row for row in rows if "no lockstep" not in row["algorithm"]]
     x = Axis("size_bytes", 1 << 20, "size (MiB)")
     grid: dict[str, Sequence[Panel]] = {}
-    kinds = [(GRIDS, interfaces, f"{words}: GB/s") for interfaces, words in _MACHINES.items()]
+    kinds = [(GRIDS, interfaces, f"{words}: GB/s") for interfaces, words in MACHINES.items()]
     for networks, interfaces, label in (*kinds, (FABRICS, "shared", "switched networks: GB/s")):
         y = Axis("algbw_Bps", 1e9, label)
         own = [row for row in shown if row["network"] in networks and row["interfaces"] == interfaces]
@@ -179,7 +179,7 @@ def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
 def _draw_fig10(rows: list[Row], subtitle: str) -> bytes:
     weak_title, strong_title = f"weak: {KIB_A_RANK} KiB a rank", f"strong: {format_size(claims.STRONG_BYTES)}"
     grid: dict[str, Sequence[Panel]] = {}
-    for interfaces, words in _MACHINES.items():
+    for interfaces, words in MACHINES.items():
         own = [row for row in rows if row["interfaces"] == interfaces]
         weak = [row for row in own if row["size_bytes"] == KIB_A_RANK * row["ranks"] << 10]
         strong = [row for row in own if row["size_bytes"] == claims.STRONG_BYTES]

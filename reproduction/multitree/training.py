@@ -10,6 +10,7 @@ from typing import Any
 from reproduction.drawing.bars import Bar, draw_bars
 from reproduction.figures import Figure, Results, Row, Settings, networks_of
 from reproduction.multitree import training_claims as claims
+from reproduction.multitree.machines import MACHINES
 from reproduction.multitree.training_trials import MODELS, Accelerators
 from reproduction.multitree.trials import FlowControl, Interfaces
 
@@ -22,14 +23,12 @@ _VARIANTS: tuple[tuple[str, FlowControl], ...] = (
 )
 """Each variant is an algorithm and its flow control."""
 
-_MACHINES: dict[Interfaces, str] = {"shared": "any free interface", "bound": "an interface for each port"}
-
 
 def _trials(settings: Settings) -> list[Accelerators]:
     return [
         Accelerators(network, *variant, interfaces)
         for network in settings.networks
-        for interfaces in _MACHINES
+        for interfaces in MACHINES
         for variant in _VARIANTS
     ]
 
@@ -61,7 +60,7 @@ def _draw(rows: list[Row], subtitle: str, *, title: str) -> bytes:
             if (row["network"], row["interfaces"], row["model"]) == (network, interfaces, model)
         ]
         for network in networks
-        for interfaces in _MACHINES
+        for interfaces in MACHINES
         for model in MODELS
     }
     above = "" if rows[0]["overlap"] == "layer" else "; above: all-reduce speed-up"

@@ -8,8 +8,9 @@ the same time. The abstract calls the same numbers a reduction of time, which ca
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from reproduction.figures import Claim, Row, beside, networks_of
-from reproduction.training import GAIN, POINTS, is_gain
+from reproduction.figures import Claim, Row, networks_of
+from reproduction.multitree.machines import judged
+from reproduction.tolerances import GAIN, POINTS, is_gain
 
 _CONVOLUTIONAL = ("alexnet", "fasterrcnn", "googlenet", "resnet50")
 _BOUND = ("ncf", "transformer")
@@ -43,15 +44,11 @@ def fig11b(rows: list[Row]) -> list[Claim]:
 
 def _everywhere(rows: list[Row], claims: Callable[[list[Row]], list[Claim]]) -> list[Claim]:
     """Return claims network by network, each judged on one machine and told on the other."""
-    judged = []
-    for network in networks_of(rows):
-        shared, bound = (
-            claims([row for row in rows if (row["network"], row["interfaces"]) == (network, interfaces)])
-            for interfaces in ("shared", "bound")
-        )
-        both = [beside(*pair, "ports bound") for pair in zip(shared, bound, strict=True)]
-        judged += [claim._replace(claim=f"{network}: {claim.claim}") for claim in both]
-    return judged
+    return [
+        claim._replace(claim=f"{network}: {claim.claim}")
+        for network in networks_of(rows)
+        for claim in judged([row for row in rows if row["network"] == network], claims)
+    ]
 
 
 def _oneshot(rows: list[Row]) -> list[Claim]:

@@ -128,6 +128,7 @@ pub fn simulate_packet_together(
 ) -> PyResult<(Vec<OfJob>, Option<Figures>)> {
     let machine: Options = read(options)?;
     let jobs = jobs(&plans, &sizes_bytes)?;
+    jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
     let together = Together { jobs: &jobs, background: traffic.map(background) };
     let sending = only.map_or(Sending::All, Sending::Only);
     let outcomes = with_progress(py, listener, |go_on| together.simulate(&machine, sending, record, go_on))?;

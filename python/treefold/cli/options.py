@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, make_dataclass
+from math import isclose
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from treefold._core import Topology
 from treefold.cli.groups import completing, quantity
 from treefold.collectives import COLLECTIVES, check_has_root
 from treefold.errors import TreefoldError
+from treefold.files.problems import warn
 from treefold.files.reading import read_toml
 from treefold.options import Machine
 from treefold.planning.request import DEFAULT_SIZE_BYTES
@@ -110,15 +112,22 @@ class NetworkOptions:
     ] = None
 
     def load(self, source: str) -> Topology:
-        """Load a network from a file or a spec, with these options."""
-        return networks.topology(
+        """Load a network from a file or a spec, with these options; warn of a value that no link takes."""
+        bandwidth_Bps = quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth)
+        latency_s = quantity("--latency", _core.parse_time, self.latency)
+        loaded = networks.topology(
             source,
-            bandwidth_Bps=quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth),
-            latency_s=quantity("--latency", _core.parse_time, self.latency),
+            bandwidth_Bps=bandwidth_Bps,
+            latency_s=latency_s,
             node_cap=self.node_cap,
             ranks=self.ranks,
             rank_order=self.rank_order,
         )
+        for name, value in (("bandwidth_Bps", bandwidth_Bps), ("latency_s", latency_s)):
+            if value is not None and not any(isclose(getattr(link, name), value) for link in loaded.links()):
+                what = name.partition("_")[0]
+                warn(source, f"--{what} has no effect: all links have a {what}")
+        return loaded
 
 
 Collective = Annotated[
@@ -144,7 +153,7 @@ class CollectiveOptions:
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
         collective = _core.parse_collective("all-reduce" if self.collective is None else self.collective)
-        check_has_root(collective, self.root or None)
+        check_has_root(collective, self.root or 0)
         return {"collective": collective, "root": self.root or 0}
 
 

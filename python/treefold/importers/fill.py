@@ -40,7 +40,6 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
     without_bandwidth, without_latency = _without(links, "bandwidth_Bps"), _without(links, "latency_s")
     if without_bandwidth and bandwidth_Bps is None:
         raise fail(where, f"{_counted(without_bandwidth, 'bandwidth')}; give them one with --bandwidth 10Gbit/s")
-    _check_used(where, [("--bandwidth", bandwidth_Bps, without_bandwidth), ("--latency", latency_s, without_latency)])
     filling_s, rule = (latency_s, "") if latency_s is not None else _usual_latency(links)
     parts = []
     if without_bandwidth and bandwidth_Bps is not None:
@@ -51,13 +50,6 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
         warn(where, ", ".join(parts))
     filling = {"bandwidth_Bps": bandwidth_Bps, "latency_s": filling_s}
     return document | {"links": [filling | link for link in links]}
-
-
-def _check_used(where: str, given: list[tuple[str, float | None, list[dict[str, Any]]]]) -> None:
-    """Warn of a value for links that lack one where no link does."""
-    for option, value, lacking in given:
-        if value is not None and not lacking:
-            warn(where, f"{option} has no effect: all links have a {option.removeprefix('--')}")
 
 
 def _without(links: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.delays import DelayMonitor
 from treefold.runtime.faults import Fault, lost_error
-from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed
+from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rates import REPORTED, RateMonitor
 from treefold.runtime.recovery import Resumption, State, keeps_result, resumption
@@ -178,7 +178,7 @@ class Controller:
 
     def _record_return(self, rank: int, peer: int, life: int) -> bool:
         """Record that `rank` has met `peer` again; return whether that is news."""
-        told = self.returned.setdefault((min(rank, peer), max(rank, peer)), {})
+        told = self.returned.setdefault(pair_of(rank, peer), {})
         is_news = told.get(rank) != life
         told[rank] = life
         return is_news
@@ -197,9 +197,7 @@ class Controller:
         if kind == "rates":
             self.monitor.rates |= {(sender, int(peer)): rate for peer, rate in fields["rates"].items()}
         elif kind == "delays":
-            self.delays.added |= {
-                (min(sender, int(peer)), max(sender, int(peer))): by for peer, by in fields["delays"].items()
-            }
+            self.delays.added |= {pair_of(sender, int(peer)): by for peer, by in fields["delays"].items()}
         elif kind == "returned":
             self._record_return(sender, fields["peer"], fields["life"])
         elif kind == "state":
@@ -335,7 +333,7 @@ class Controller:
                 raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
             absent = self._known.absent | set(cut)
             # A cable that was repaired need not have the rate that it had before.
-            factors = {link: by for link, by in self._known.factors.items() if tuple(sorted(link)) not in absent}
+            factors = {link: by for link, by in self._known.factors.items() if pair_of(*link) not in absent}
             known = self._known._replace(factors=factors, absent=absent)
             replanned = self._replanned(changed(self._first_network, known))
             self._know(known)

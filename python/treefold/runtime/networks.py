@@ -11,6 +11,11 @@ Pair = tuple[int, int]
 """The ranks at the two ends of a link."""
 
 
+def pair_of(one: int, other: int) -> Pair:
+    """Return two ranks as a pair, the lower one first."""
+    return (one, other) if one < other else (other, one)
+
+
 class Changes(NamedTuple):
     """How a network differs from what it was when a group began."""
 

@@ -15,6 +15,7 @@ from treefold.errors import TreefoldError
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import Fault, error_of
+from treefold.runtime.networks import Pair, pair_of
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.timeouts import Timeouts
 from treefold.runtime.transport import Operation
@@ -22,7 +23,6 @@ from treefold.runtime.transport import Operation
 CONNECT_S = 30.0
 """How long ranks wait for each other when they connect."""
 
-Pair = tuple[int, int]
 Life = tuple[int, int, int | None]
 """Two ranks, and the life of their connection from which on plans use it: how often it was cut before, or None."""
 
@@ -223,7 +223,7 @@ def _pairs(plan: Plan) -> set[Pair]:
     sources, targets, _ = plan.topology.link_columns()
     ranks = plan.topology.ranks
     direct = {
-        (min(ends), max(ends))
+        pair_of(*ends)
         for ends in zip(sources.tolist(), targets.tolist(), strict=True)
         if max(ends) < ranks and ends[0] != ends[1]
     }

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from treefold.training import accelerators, fully_sharded
 from treefold.training.layers import DATA, WEIGHTS, Layer, Model
 from treefold.training.recipe import Recipe
-from treefold.training.steps import Passes, groups_of
+from treefold.training.steps import Passes, layer_groups
 
 _KEPT_ACCESSES = 0.25
 
@@ -76,7 +76,7 @@ def _gradients(layers: Sequence[Passes], whole: int, share: int, recipe: Recipe)
     is_kept_whole = recipe.sharding != "zero-2" and recipe.accumulate > 1
     if recipe.sharding in ("none", "zero-1") or is_kept_whole or recipe.shards == 1:
         return whole
-    groups = fully_sharded.units_of(layers, recipe) if recipe.sharding == "fsdp" else groups_of(layers, recipe)
+    groups = fully_sharded.units_of(layers, recipe) if recipe.sharding == "fsdp" else layer_groups(layers, recipe)
     return min(whole, share + max(map(_parameters, groups)))
 
 

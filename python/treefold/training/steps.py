@@ -66,7 +66,7 @@ def _micro_batch(passes: Sequence[Passes], recipe: Recipe, *, is_first: bool, is
         forward = [step for each in passes for step in each.forward]
         groups = [
             ([each.layer for each in group], [step for each in group for step in each.backward])
-            for group in groups_of(passes, recipe)
+            for group in layer_groups(passes, recipe)
         ]
     steps = list(forward)
     for layers, pulled in groups:
@@ -74,7 +74,7 @@ def _micro_batch(passes: Sequence[Passes], recipe: Recipe, *, is_first: bool, is
     return steps
 
 
-def groups_of(passes: Sequence[Passes], recipe: Recipe) -> list[list[Passes]]:
+def layer_groups(passes: Sequence[Passes], recipe: Recipe) -> list[list[Passes]]:
     """Return the layers in groups whose gradients travel together, in the order of the backward pass."""
     following = {"none": float("inf"), "layer": 0, "bucket": recipe.bucket_bytes}[recipe.overlap]
     most = min(following, FIRST_BUCKET_BYTES) if recipe.overlap == "bucket" else following

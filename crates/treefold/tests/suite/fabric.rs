@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::common::networks::cases;
+use crate::common::{self, networks::cases};
 use proptest::prelude::*;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{self, options::RouteBy};
@@ -23,9 +23,14 @@ pub fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric)
     simulate(&plan, Bytes(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
 }
 
+/// One direction of a link of the paper; its latency is that of the switches.
+pub fn link(source: u32, target: u32) -> Link {
+    Link { bandwidth: Bandwidth::known(25e9), latency: Time(0), ..common::link(source, target) }
+}
+
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
 pub fn chain(switches: u32) -> Arc<Topology> {
-    let mut nodes = crate::common::accelerators(2);
+    let mut nodes = common::accelerators(2);
     let latency = Time(150_000);
     let switch = |number: u32| Node {
         latency,
@@ -34,13 +39,6 @@ pub fn chain(switches: u32) -> Arc<Topology> {
         ..Node::switch(format!("S{number}"))
     };
     nodes.extend((0..switches).map(switch));
-    let link = |source, target| Link {
-        source: NodeId(source),
-        target: NodeId(target),
-        bandwidth: Bandwidth::known(25e9),
-        latency: Time(0),
-        overhead: Time(0),
-    };
     let mut order = vec![0];
     order.extend(2..switches + 2);
     order.push(1);

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::fabric::{bandwidth, network, run};
+use crate::fabric::{bandwidth, link, network, run};
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Tree};
 use treefold::random::Random;
 use treefold::sim::packet::options::{Fabric, HomeMapping};
 use treefold::sim::packet::{Options, simulate};
 use treefold::sim::trace::Span;
-use treefold::topology::{Link, Node, NodeId, Shape, Topology};
-use treefold::units::{Bandwidth, Bytes, Time};
+use treefold::topology::{Node, NodeId, Shape, Topology};
+use treefold::units::{Bytes, Time};
 
 /// What `algorithm` reaches of what it reaches with a speed-up of 8.
 fn part_of_peak(algorithm: &str, speedup: u32) -> f64 {
@@ -81,13 +81,6 @@ fn a_pull_waits_for_the_load_from_its_own_memory() {
 fn star() -> Arc<Topology> {
     let mut nodes = crate::common::accelerators(16);
     nodes.push(Node { latency: Time(150_000), reduces: true, multicasts: true, ..Node::switch("SW") });
-    let link = |source, target| Link {
-        source: NodeId(source),
-        target: NodeId(target),
-        bandwidth: Bandwidth::known(25e9),
-        latency: Time(0),
-        overhead: Time(0),
-    };
     let links = (0..16).flat_map(|rank| [link(rank, 16), link(16, rank)]).collect();
     Arc::new(Topology::new("star", nodes, links, None, Shape::General).unwrap())
 }

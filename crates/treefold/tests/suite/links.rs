@@ -40,6 +40,8 @@ fn a_pair_that_was_cut_meets_again_and_a_second_cut_is_news() {
         let before = all_reduce(mesh, &plan, rank, 1000).is_ok();
         all.wait();
         cut(mesh, &both, rank, 0);
+        // Nobody broadcasts before: `serve` would not go on behind a message that the layer above has to take.
+        all.wait();
         let during = all_reduce(mesh, &plan, rank, 1000);
         mesh.use_from(&[(pair, None)]);
         serve(mesh, |mesh| rank > 1 || !mesh.returned().is_empty());

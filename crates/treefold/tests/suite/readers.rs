@@ -96,7 +96,10 @@ fn an_option_has_an_effect_where_it_is_said_to_be_read_and_nowhere_else() {
     let (plans, changes) = (plans(), changes());
     let schema = schema::<Options>();
     let declared: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
-    for name in declared {
+    // Only background traffic reads it, and `together` tests what it does there; without traffic it is refused.
+    let kept = Options { kept_channels: Some(1), ..Options::default() };
+    assert!(outcome(&plans[0], &kept).unwrap_err().contains("kept_channels=1 keeps virtual channels for background"));
+    for name in declared.into_iter().filter(|name| *name != "kept_channels") {
         let (_, value, beside) = changes.iter().find(|(each, ..)| each == name).expect("a case for every option");
         let mut readers = Vec::new();
         for (number, plan) in plans.iter().enumerate() {
