@@ -31,6 +31,7 @@ pub use options::{FlowControl, Interfaces, Options, Switches};
 
 use super::trace::Trace;
 use crate::error::{Error, Result};
+use crate::number::Operator;
 use crate::plan::{LaneRoutes, Plan};
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -82,6 +83,8 @@ pub struct FabricStats {
     pub retransmissions: u64,
     /// Packets that arrived once more on a link, and were dropped.
     pub duplicates: u64,
+    /// The operator by which switches reduced; `None` where nothing is reduced in them.
+    pub op: Option<Operator>,
     /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
     pub table: Option<Bytes>,
     /// Cycles after which an untouched entry is evicted; `None` where `table` is.

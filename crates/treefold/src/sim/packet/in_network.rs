@@ -41,7 +41,7 @@ use lines::Lines;
 use packet::{Address, Line, Packet, Subject};
 use parameters::Parameters;
 use port::{LinkEnd, Sender};
-use regions::Regions;
+use regions::{Method, Regions};
 use retry::Receiver;
 use routes::Routes;
 use switch::Switch;
@@ -367,6 +367,7 @@ impl World {
         let receivers = self.nodes.iter().flat_map(Node::receivers);
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
+        let reduces = self.setup.in_network() && !self.setup.regions.all(Method::Write);
         let bounded = self.setup.in_network() && !self.setup.parameters.fabric.deterministic;
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
@@ -383,6 +384,7 @@ impl World {
                 table_peak,
                 table: bounded.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
                 timeout: bounded.then_some(self.setup.parameters.timeout),
+                op: reduces.then_some(self.setup.parameters.fabric.op),
                 retransmissions: retries.map(|retry| retry.retransmissions).sum(),
                 duplicates: receivers.map(|receiver| receiver.duplicates).sum(),
                 waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),
