@@ -316,8 +316,8 @@ impl World {
         });
         if let Some((at, link)) = broken.min() {
             bail!(
-                "link {} gave up in cycle {at}: {} retries brought no packet across; lower error_rate (it is {}), raise \
-                 retries, or plan without the link",
+                "link {} gave up in cycle {at}: {} retries brought no packet across; lower error_rate (it is {}), \
+                 raise retries, or plan without the link",
                 topology.describe_link(link),
                 fabric.retries,
                 fabric.error_rate

@@ -194,8 +194,8 @@ pub struct Fabric {
     /// accelerators (multicast).
     #[schemars(extend("x-paper" = "in-network, section IV-C"))]
     pub eviction_policy: EvictionPolicy,
-    /// The operator by which switches reduce: one of those of `treefold run`. Elements are float32, or uint32 for `band`,
-    /// `bor` and `bxor`.
+    /// The operator by which switches reduce: one of those of `treefold run`. Elements are float32, or uint32 for
+    /// `band`, `bor` and `bxor`.
     #[schemars(extend("x-paper" = "in-network, section IV-D"))]
     pub op: Operator,
     /// Whether switches add operands in a fixed order, with reduction tables as large as that needs.
@@ -205,19 +205,19 @@ pub struct Fabric {
     /// ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
     #[schemars(extend("x-paper" = "in-network, section V"))]
     pub sync_cost: Time,
-    /// The part of the packets on every link that arrive corrupt, so that the link's sender sends them again, and of the
-    /// acknowledgements that get lost.
+    /// The part of the packets on every link that arrive corrupt, so that the link's sender sends them again, and of
+    /// the acknowledgements that get lost.
     #[schemars(range(min = 0, max = 1), extend("x-paper" = "in-network, section IV-E"))]
     pub error_rate: f64,
-    /// The number of counters of an accelerator's wave controller, of which every outstanding wave needs one; by default
-    /// there are always enough.
+    /// The number of counters of an accelerator's wave controller, of which every outstanding wave needs one; by
+    /// default there are always enough.
     #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-F"))]
     pub counters: Option<u32>,
     /// The number of cycles after which a wave that found no counter asks again.
     #[schemars(range(min = 1), extend("x-paper" = "in-network, section IV-F"))]
     pub retry_cycles: u32,
-    /// The number of retries of the same packet on a link, or of a wave that finds no counter, after which the host gets
-    /// an error.
+    /// The number of retries of the same packet on a link, or of a wave that finds no counter, after which the host
+    /// gets an error.
     #[schemars(extend("x-paper" = "in-network, sections IV-E and IV-F"))]
     pub retries: u32,
     /// The moment at which software sends the flag after its data: at once, as the network keeps their order (ordered),

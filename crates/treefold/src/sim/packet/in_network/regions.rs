@@ -392,8 +392,8 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     lanes
 }
 
-/// Lists the edges of a half. A tree that only reduces has its reduce half's, turned around, as its broadcast half: over
-/// them pulls ask, and pushes are acknowledged.
+/// Lists the edges of a half. A tree that only reduces has its reduce half's, turned around, as its broadcast half:
+/// over them pulls ask, and pushes are acknowledged.
 fn edges_of(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> Vec<plan::Edge> {
     if direction == Direction::Down && tree.down == Half::None {
         let turned = |edge: plan::Edge| plan::Edge { lane: edge.lane.reverse(), ..edge };
