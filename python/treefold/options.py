@@ -84,11 +84,22 @@ class Machine:
             (interleaved). One of `hashed`, `interleaved`. Source: in-network, section IV-C.
         eviction_policy: The destination of the evicted partial sums of a push: a home accelerator, which adds them up
             (home), or all accelerators (multicast). One of `home`, `multicast`. Source: in-network, section IV-C.
+        op: The operator by which switches reduce: one of those of `treefold run`. Elements are float32, or uint32 for
+            `band`, `bor` and `bxor`. One of `sum`, `prod`, `min`, `max`, `band`, `bor`, `bxor`. Source: in-network,
+            section IV-D.
         deterministic: Whether switches add operands in a fixed order, with reduction tables as large as that needs.
             Source: in-network, section IV-E.
         sync_cost: The delay between the arrival of a flag and the start of the software that waits for it. With the
             default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as
             in the paper. Source: in-network, section V.
+        error_rate: The part of the packets on every link that arrive corrupt, so that the link's sender sends them
+            again, and of the acknowledgements that get lost. From 0 to 1. Source: in-network, section IV-E.
+        counters: The number of counters of an accelerator's wave controller, of which every outstanding wave needs
+            one; by default there are always enough. Source: in-network, section IV-F.
+        retry_cycles: The number of cycles after which a wave that found no counter asks again. Source: in-network,
+            section IV-F.
+        retries: The number of retries of the same packet on a link, or of a wave that finds no counter, after which
+            the host gets an error. Source: in-network, sections IV-E and IV-F.
         fence: The moment at which software sends the flag after its data: at once, as the network keeps their order
             (ordered), or when all of the data are acknowledged (acknowledged). One of `ordered`, `acknowledged`.
             Source: in-network, section V.
@@ -132,8 +143,13 @@ class Machine:
     credit: Literal["result", "acknowledgement"] = "result"
     home_mapping: Literal["hashed", "interleaved"] = "hashed"
     eviction_policy: Literal["home", "multicast"] = "home"
+    op: Literal["sum", "prod", "min", "max", "band", "bor", "bxor"] = "sum"
     deterministic: bool = False
     sync_cost: float | str = "80ns"
+    error_rate: float = 0.0
+    counters: int | None = None
+    retry_cycles: int = 100
+    retries: int = 1000
     fence: Literal["ordered", "acknowledged"] = "ordered"
     seed: int = 1
 

@@ -137,6 +137,7 @@ class FabricReport(Record):
     """The counts of the packet simulator for a fabric, whose switches reduce.
 
     Attributes:
+        op: The operator by which switches reduced; None if they reduced nothing.
         evictions: How many partial sums left their reduction tables early.
         timeouts: How many of the evictions were timeouts.
         bypasses: How many times a pull found no room for an entry in a reduction table, so that its answers were
@@ -160,6 +161,7 @@ class FabricReport(Record):
 
     """
 
+    op: str | None
     evictions: int
     timeouts: int
     bypasses: int

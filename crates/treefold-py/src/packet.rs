@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use treefold::number::Operator;
 use treefold::plan::tables::{self, Entry, Tables};
 use treefold::sim::packet::{
     self, FabricStats, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
@@ -30,6 +31,7 @@ pub struct PacketCounts {
 /// The counts of a fabric, as `treefold.results.FabricReport` explains them.
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct FabricCounts {
+    op: Option<&'static str>,
     evictions: u64,
     timeouts: u64,
     bypasses: u64,
@@ -67,6 +69,7 @@ impl PacketCounts {
 impl FabricCounts {
     fn new(fabric: &FabricStats) -> Self {
         Self {
+            op: fabric.op.map(Operator::name),
             evictions: fabric.evictions,
             timeouts: fabric.timeouts,
             bypasses: fabric.bypasses,

@@ -40,6 +40,7 @@ use super::background::{Background, Pairs};
 use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::Trace;
 use crate::error::{Error, Result};
+use crate::number::Operator;
 use crate::plan::Plan;
 use crate::topology::{Link, NodeId, Topology};
 use crate::units::Bytes;
@@ -92,6 +93,8 @@ pub struct FabricStats {
     pub retransmissions: u64,
     /// Packets that arrived once more on a link, and were dropped.
     pub duplicates: u64,
+    /// The operator by which switches reduced; `None` where nothing is reduced in them.
+    pub op: Option<Operator>,
     /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
     pub table: Option<Bytes>,
     /// Cycles after which an untouched entry is evicted; `None` where nothing is pushed, or `table` is `None`.

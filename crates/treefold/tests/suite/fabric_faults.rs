@@ -167,7 +167,8 @@ proptest! {
             op,
             ..Fabric::default()
         };
-        let plan = derived(&network("dgx2:planes=2", &ranks), if pull { "innet-pull" } else { "innet-push" }, collective);
+        let algorithm = if pull { "innet-pull" } else { "innet-push" };
+        let plan = derived(&network("dgx2:planes=2", &ranks), algorithm, collective);
         let outcome = simulated(&plan, size, fabric.clone());
         prop_assert_eq!(outcome.cycles, simulated(&plan, size, fabric).cycles);
     }

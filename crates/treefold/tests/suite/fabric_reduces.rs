@@ -18,8 +18,9 @@ fn rate(algorithm: &str, collective: Collective, size: u64) -> f64 {
     size as f64 / simulated(&plan, size, Fabric::default()).trace.seconds
 }
 
-/// Packets of 144 bytes carry 128, and pushes use the tables and adders of all ports. Those of a pull are at the port to
-/// the rank that asks (section IV-C), so that eight operands a line share the adder of each of a lone root's six ports.
+/// Packets of 144 bytes carry 128, and pushes use the tables and adders of all ports. Those of a pull are at the port
+/// to the rank that asks (section IV-C), so that eight operands a line share the adder of each of a lone root's six
+/// ports.
 #[test]
 fn sums_for_one_rank_come_at_the_rate_of_links_or_adders() {
     let links = 150e9 * 128.0 / 144.0;

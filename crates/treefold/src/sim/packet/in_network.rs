@@ -336,8 +336,8 @@ impl World {
         });
         if let Some((at, link)) = broken.min() {
             bail!(
-                "link {} gave up in cycle {at}: {} retries brought no packet across; lower error_rate (it is {}), raise \
-                 retries, or plan without the link",
+                "link {} gave up in cycle {at}: {} retries brought no packet across; lower error_rate (it is {}), \
+                 raise retries, or plan without the link",
                 topology.describe_link(link),
                 fabric.retries,
                 fabric.error_rate
@@ -388,8 +388,8 @@ impl World {
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
         let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
+        let reduces = used(Method::Push) || used(Method::Pull);
         let bounded = !self.setup.parameters.fabric.deterministic;
-        let (pushes, reduces) = (bounded && used(Method::Push), bounded && (used(Method::Push) || used(Method::Pull)));
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let spans = messages.iter().zip(&self.progress.times).map(|(message, times)| message.span(*times, seconds));
@@ -403,8 +403,9 @@ impl World {
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: reduces.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
-                timeout: pushes.then_some(self.setup.parameters.timeout),
+                table: (bounded && reduces).then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                timeout: (bounded && used(Method::Push)).then_some(self.setup.parameters.timeout),
+                op: reduces.then_some(self.setup.parameters.fabric.op),
                 retransmissions: retries.map(|retry| retry.retransmissions).sum(),
                 duplicates: receivers.map(|receiver| receiver.duplicates).sum(),
                 waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),

@@ -1,9 +1,9 @@
 //! Operands: what a rank contributes to a line, how a switch combines two, and what must come out.
 //!
-//! The ALUs of a switch take 32 bits at a time (in-network paper, section IV-D; its Fig. 5). Every packet stands for its
-//! line with one element, which is combined as `treefold run` combines it: a float32, or a uint32 for the operators that
-//! combine bits. Beside it goes a sum of words, one of each contributor, by which a lost or doubled operand shows even
-//! where the operator cannot tell, as a minimum cannot.
+//! The ALUs of a switch take 32 bits at a time (in-network paper, section IV-D; its Fig. 5). Every packet stands for
+//! its line with one element, which is combined as `treefold run` combines it: a float32, or a uint32 for the operators
+//! that combine bits. Beside it goes a sum of words, one of each contributor, by which a lost or doubled operand shows
+//! even where the operator cannot tell, as a minimum cannot.
 
 use bytemuck::{bytes_of, bytes_of_mut};
 

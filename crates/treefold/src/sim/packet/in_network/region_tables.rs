@@ -1,5 +1,5 @@
-//! The entries that the fabric manager writes into the tables of multicast regions (MCR tables; in-network paper, section
-//! IV-A, its Fig. 2), for people to read: the simulator's own regions, by switch.
+//! The entries that the fabric manager writes into the tables of multicast regions (MCR tables; in-network paper,
+//! section IV-A, its Fig. 2), for people to read: the simulator's own regions, by switch.
 
 use super::super::machine::Machine;
 use super::super::options::Options;

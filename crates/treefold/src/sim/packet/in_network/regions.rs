@@ -12,7 +12,7 @@ use super::packet::{Address, EdgeId, RouteId};
 use super::routes::Routes;
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{self, Direction, Half, LaneRef, LaneRoutes, Phase, Plan, Tree, pipeline};
+use crate::plan::{self, Direction, Half, Held, LaneRef, LaneRoutes, Phase, Plan, Tree, pipeline};
 use crate::topology::{LinkId, NodeId};
 
 /// The algorithm whose ranks ask for sums that only they get; of others, ranks push.
@@ -398,8 +398,8 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     lanes
 }
 
-/// Lists the edges of a half. A tree that only reduces has its reduce half's, turned around, as its broadcast half: over
-/// them pulls ask, and pushes are acknowledged.
+/// Lists the edges of a half. A tree that only reduces has its reduce half's, turned around, as its broadcast half:
+/// over them pulls ask, and pushes are acknowledged.
 fn edges_of(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> Vec<plan::Edge> {
     if direction == Direction::Down && tree.down == Half::None {
         let turned = |edge: plan::Edge| plan::Edge { lane: edge.lane.reverse(), ..edge };
@@ -412,12 +412,13 @@ fn edges_of(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> Ve
 /// them.
 pub fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
     let of_rank = plan.topology.is_rank(tree.root);
-    match (tree.up != Half::None, tree.down != Half::None) {
-        (true, true) if of_rank => Ok(Method::Pull),
-        (true, true) => Ok(Method::Push),
-        (true, false) if of_rank && plan.algorithm == PULL => Ok(Method::Pull),
-        (true, false) if of_rank => Ok(Method::Push),
-        (false, true) if of_rank && !plan.collective.is_personalized() => Ok(Method::Write),
+    let all_get = plan.collective.definition().after == Held::Whole;
+    match (all_get, tree.up != Half::None, tree.down != Half::None) {
+        (true, true, true) if of_rank => Ok(Method::Pull),
+        (true, true, true) => Ok(Method::Push),
+        (true, false, true) if of_rank => Ok(Method::Write),
+        (false, true, false) if of_rank && plan.algorithm == PULL => Ok(Method::Pull),
+        (false, true, false) if of_rank => Ok(Method::Push),
         _ => misfit!(
             "switches work in trees of this {}, and the packet simulator has them in all-reduces, reduce-scatters, \
              reduces, all-gathers and broadcasts only, whose sums end at ranks: use --simulator flow",

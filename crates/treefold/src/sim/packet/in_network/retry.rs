@@ -1,12 +1,12 @@
 //! Link-level retry: packets that arrive corrupt, or twice, are dropped, and the sender sends again what nobody has
 //! acknowledged (in-network paper, section IV-E3).
 //!
-//! Go-back-N, which the paper leaves open. The sender numbers its packets and keeps each until it is acknowledged; there
-//! are never more of them than the receiver's buffers have credits for. The receiver takes the packet whose number is
-//! next, drops all others, and acknowledges all before the next one. The time for an acknowledgement is known, so a
-//! packet without one is overdue soon after: it and all behind it are sent once more. A packet is found corrupt within
-//! the latency of the switch that it enters. Acknowledgements take no bandwidth, as credits do not, and get lost like
-//! packets. Cost: a few steps a packet and link; without errors nothing is made.
+//! Go-back-N, which the paper leaves open. The sender numbers its packets and keeps each until it is acknowledged;
+//! there are never more of them than the receiver's buffers have credits for. The receiver takes the packet whose
+//! number is next, drops all others, and acknowledges all before the next one. The time for an acknowledgement is
+//! known, so a packet without one is overdue soon after: it and all behind it are sent once more. A packet is found
+//! corrupt within the latency of the switch that it enters. Acknowledgements take no bandwidth, as credits do not, and
+//! get lost like packets. Cost: a few steps a packet and link; without errors nothing is made.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The wave controller of an accelerator, which holds back the generator of requests (in-network paper, section IV-F and
-//! its Fig. 6).
+//! The wave controller of an accelerator, which holds back the generator of requests (in-network paper, section IV-F
+//! and its Fig. 6).
 //!
 //! A wave is a number of consecutive lines; so many may be outstanding, each with a counter of what it waits for. Its
 //! credit and its counter come back when all its results are in memory. A wave for which there is no counter asks again
@@ -54,8 +54,8 @@ impl Waves {
         }
     }
 
-    /// Takes a counter for the next wave, which asks for one from cycle `at` on, again and again; says when it gets one,
-    /// if that is known.
+    /// Takes a counter for the next wave, which asks for one from cycle `at` on, again and again; says when it gets
+    /// one, if that is known.
     fn allocate(&mut self, at: u64, wave: RefusedWave, shared: &mut Shared) -> Option<u64> {
         let Some(counters) = &mut self.counters else { return Some(at) };
         let free = counters.pop_front()?;
