@@ -57,8 +57,9 @@ class Machine:
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
         wave: The size of a wave, which is a group of requests that a rank issues together. Source: in-network,
             section IV-F.
-        waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for
-            pushes as many as all reduction tables hold, but at least 16. Source: in-network, section IV-F.
+        waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for
+            multicasts, and for pushes as many as all reduction tables hold, but at least 16. Source: in-network,
+            section IV-F.
         speedup: The internal speed-up of a switch: the number of flits that an output takes in from inside the switch
             while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by

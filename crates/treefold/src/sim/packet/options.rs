@@ -35,8 +35,8 @@ pub enum FlowControl {
 }
 
 /// The machine: routers, network interfaces and adders.
-// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; `x-unless` is the
-// value of another option with which nothing reads it.
+// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; nothing reads it where
+// other options have all of the values that `x-unless` lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
