@@ -403,7 +403,8 @@ impl World {
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: (bounded && reduces).then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                table: (bounded && reduces)
+                    .then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
                 timeout: (bounded && used(Method::Push)).then_some(self.setup.parameters.timeout),
                 op: reduces.then_some(self.setup.parameters.fabric.op),
                 retransmissions: retries.map(|retry| retry.retransmissions).sum(),
