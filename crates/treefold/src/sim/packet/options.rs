@@ -35,8 +35,8 @@ pub enum FlowControl {
 }
 
 /// The machine: routers, network interfaces and adders.
-// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; nothing reads it where
-// other options have all of the values that `x-unless` lists.
+// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; nothing reads it
+// where other options have all of the values that `x-unless` lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
@@ -165,8 +165,8 @@ pub struct Fabric {
         "x-unless" = ["waves=0"],
     ))]
     pub wave: Bytes,
-    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for multicasts,
-    /// and for pushes as many as all reduction tables hold, but at least 16.
+    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for
+    /// multicasts, and for pushes as many as all reduction tables hold, but at least 16.
     #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"]))]
     pub waves: Option<u32>,
     /// The internal speed-up of a switch: the number of flits that an output takes in from inside the switch while the
