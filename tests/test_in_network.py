@@ -140,6 +140,39 @@ def test_the_order_of_a_deterministic_table_costs_bytes():
     assert ordered[0].table_peak_bytes > row().table_peak_bytes
 
 
+def test_reports_tell_operators_and_what_went_wrong():
+    plan = treefold.plan(DGX2, "innet-pull", size_bytes=1 << 16)
+
+    def row(**machine):
+        return treefold.simulate(plan, size_bytes=1 << 16, simulator=Machine(**machine)).packets.fabric
+
+    assert (row().op, row(op="max").op) == ("sum", "max")
+    assert row().digest != row(op="max").digest
+    noisy = row(error_rate=0.05)
+    assert row().retransmissions == 0 < noisy.duplicates < noisy.retransmissions
+    assert row().failed_allocations == 0 < row(counters=1, wave=512).failed_allocations
+    line = command("simulate", DGX2, "-a", "innet-pull", "--size", "64KiB", "--simulator", "packet", "--set", "op=max")
+    assert "  max  " in line.stdout
+    with pytest.raises(TreefoldError, match=r"^link \S+ -> \S+ gave up in cycle \d+: 5 retries .*raise retries"):
+        row(error_rate=1.0, retries=5)
+
+
+@pytest.mark.parametrize("algorithm", ["innet-push", "innet-pull", "innet"])
+def test_tables_of_regions_have_every_multicast_of_the_trees(algorithm):
+    """The entries are the simulator's; the edges of the plan's trees say the same."""
+    network = treefold.topology("fattree128").with_ranks(range(12))
+    entries = switch_tables(network, [Region(0, 1 << 16)], algorithm)
+    found = {(switch, entry.source, entry.targets) for switch, rows in entries.items() for entry in rows}
+    expected = set()
+    for tree in treefold.plan(network, algorithm, size_bytes=1 << 16).trees():
+        edges = list(tree.broadcast())
+        parent = {edge.target: edge.source for edge in edges}
+        for switch in {edge.source for edge in edges} - set(network.rank_names):
+            targets = tuple(edge.target for edge in edges if edge.source == switch)
+            expected.add((switch, parent.get(switch), targets))
+    assert found == expected
+
+
 def test_the_fabric_manager_fills_the_tables_of_regions():
     regions = [Region(0, 1 << 20, "0-3"), Region(1 << 20, 1 << 16, ["GPU8", "GPU10"])]
     tables = switch_tables("dgx2:planes=1", regions, "innet-pull")
@@ -203,7 +236,7 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
             ["-a", "innet-pull", "--set", "table=256B", "--set", "deterministic=true"],
             "table has no effect: with deterministic=true nothing reads it; leave table out",
         ),
-        (["-a", "innet-push", "--collective", "reduce"], "in all-reduces, all-gathers and broadcasts only"),
+        (["-a", "innet-push", "--collective", "all-to-all"], "switches work in trees of this all-to-all"),
     ],
 )
 def test_fabrics_refuse_in_one_line(options, message):

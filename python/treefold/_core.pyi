@@ -346,9 +346,14 @@ class PacketCounts:
     fabric: Final[FabricCounts | None]
 
 class FabricCounts:
+    op: Final[str | None]
     evictions: Final[int]
     timeouts: Final[int]
     bypasses: Final[int]
+    stalls: Final[int]
+    failed_allocations: Final[int]
+    retransmissions: Final[int]
+    duplicates: Final[int]
     table_bytes: Final[int | None]
     timeout_cycles: Final[int | None]
     table_peak_bytes: Final[int]
@@ -363,6 +368,7 @@ def check_machine(topology: Topology, options: dict[str, Any]) -> None: ...
 def flit_formats(
     topology: Topology, options: dict[str, Any]
 ) -> tuple[list[tuple[str, int]], list[tuple[str, list[tuple[str, int]]]]]: ...
+def region_entries(plan: Plan) -> list[tuple[str, str | None, list[str], int]]: ...
 def schedule_tables(
     plan: Plan, size_bytes: int
 ) -> tuple[list[list[tuple[str, int, int | None, list[int], int, int, int]]], int]: ...

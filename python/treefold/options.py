@@ -59,8 +59,9 @@ class Machine:
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
         wave: The size of a wave, which is a group of requests that a rank issues together. Source: in-network,
             section IV-F.
-        waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for
-            pushes as many as all reduction tables hold, but at least 16. Source: in-network, section IV-F.
+        waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for
+            multicasts, and for pushes as many as all reduction tables hold, but at least 16. Source: in-network,
+            section IV-F.
         speedup: The internal speed-up of a switch: the number of flits that an output takes in from inside the switch
             while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by
@@ -86,11 +87,22 @@ class Machine:
             (interleaved). One of `hashed`, `interleaved`. Source: in-network, section IV-C.
         eviction_policy: The destination of the evicted partial sums of a push: a home accelerator, which adds them up
             (home), or all accelerators (multicast). One of `home`, `multicast`. Source: in-network, section IV-C.
+        op: The operator by which switches reduce: one of those of `treefold run`. Elements are float32, or uint32 for
+            `band`, `bor` and `bxor`. One of `sum`, `prod`, `min`, `max`, `band`, `bor`, `bxor`. Source: in-network,
+            section IV-D.
         deterministic: Whether switches add operands in a fixed order, with reduction tables as large as that needs.
             Source: in-network, section IV-E.
         sync_cost: The delay between the arrival of a flag and the start of the software that waits for it. With the
             default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as
             in the paper. Source: in-network, section V.
+        error_rate: The part of the packets on every link that arrive corrupt, so that the link's sender sends them
+            again, and of the acknowledgements that get lost. From 0 to 1. Source: in-network, section IV-E.
+        counters: The number of counters of an accelerator's wave controller, of which every outstanding wave needs
+            one; by default there are always enough. Source: in-network, section IV-F.
+        retry_cycles: The number of cycles after which a wave that found no counter asks again. Source: in-network,
+            section IV-F.
+        retries: The number of retries of the same packet on a link, or of a wave that finds no counter, after which
+            the host gets an error. Source: in-network, sections IV-E and IV-F.
         fence: The moment at which software sends the flag after its data: at once, as the network keeps their order
             (ordered), or when all of the data are acknowledged (acknowledged). One of `ordered`, `acknowledged`.
             Source: in-network, section V.
@@ -137,8 +149,13 @@ class Machine:
     credit: Literal["result", "acknowledgement"] = "result"
     home_mapping: Literal["hashed", "interleaved"] = "hashed"
     eviction_policy: Literal["home", "multicast"] = "home"
+    op: Literal["sum", "prod", "min", "max", "band", "bor", "bxor"] = "sum"
     deterministic: bool = False
     sync_cost: float | str = "80ns"
+    error_rate: float = 0.0
+    counters: int | None = None
+    retry_cycles: int = 100
+    retries: int = 1000
     fence: Literal["ordered", "acknowledged"] = "ordered"
     seed: int = 1
 

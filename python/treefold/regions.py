@@ -3,15 +3,20 @@
 Accelerators register a range of global addresses, a region. Each switch gets an entry for each neighbour from which it
 receives packets of the region, and one more if it is the root of a tree. An entry holds the targets to which the switch
 forwards the packets, and the number of ranks whose operands are in the sum that leaves it. The fabric manager is the
-software that sets up switches.
+software that sets up switches. The entries are those that the packet simulator works with
+(`sim/packet/in_network/region_tables.rs` of the core). Here is what makes a list of regions: where they are, who is in
+them, and that they do not overlap.
+
+The paper gives no number of entries for a table, and no cost of the translation from global to local addresses: it says
+that applications rarely need many regions, and that tables are set up once. So neither has a limit or takes time here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from treefold._core import Plan, Topology, format_size
+from treefold._core import Topology, format_size, region_entries
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
 from treefold.plans import plan
@@ -105,8 +110,8 @@ def switch_tables(
         if own.ranks < 2:
             raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")
         own_plan = plan(own, algorithm, size_bytes=region.size_bytes)
-        for (switch, source, targets), operands in _entries(own_plan).items():
-            entry = SwitchEntry(number, region.start, region.size_bytes, source, targets, operands)
+        for switch, source, targets, operands in region_entries(own_plan):
+            entry = SwitchEntry(number, region.start, region.size_bytes, source, tuple(targets), operands)
             tables.setdefault(switch, []).append(entry)
     if not tables:
         raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
@@ -141,31 +146,3 @@ def _name(region: Region) -> str:
 def _in_order(name: str) -> tuple[str, int]:
     letters = name.rstrip("0123456789")
     return letters, int(name[len(letters) :] or 0)
-
-
-def _entries(own_plan: Plan) -> dict[tuple[str, str | None, tuple[str, ...]], int]:
-    """Return how many ranks are below each multicast, by switch, source and targets.
-
-    Trees of many home ports multicast alike, and then share an entry.
-    """
-    ranks = set(own_plan.topology.rank_names)
-    entries: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
-    for tree in own_plan.trees():
-        children: dict[str, list[str]] = {}
-        parent: dict[str, str] = {}
-        for edge in tree.broadcast():
-            children.setdefault(edge.source, []).append(edge.target)
-            parent[edge.target] = edge.source
-        for node, targets in children.items():
-            if node not in ranks:
-                entries[node, parent.get(node), tuple(targets)] = _below(node, children, ranks)
-    return entries
-
-
-def _below(node: str, children: Mapping[str, list[str]], ranks: set[str]) -> int:
-    open_nodes, count = [node], 0
-    while open_nodes:
-        at = open_nodes.pop()
-        count += at in ranks
-        open_nodes.extend(children.get(at, []))
-    return count

@@ -137,10 +137,15 @@ class FabricReport(Record):
     """The counts of the packet simulator for a fabric, whose switches reduce.
 
     Attributes:
+        op: The operator by which switches reduced; None if they reduced nothing.
         evictions: How many partial sums left their reduction tables early.
         timeouts: How many of the evictions were timeouts.
         bypasses: How many times a pull found no room for an entry in a reduction table, so that its answers were
             forwarded unreduced.
+        stalls: How many pulls had to wait at their first switch for an entry in its reduction table.
+        failed_allocations: How many times a wave asked for a counter of its wave controller and found none.
+        retransmissions: How many packets were sent again over a link because they, or one before them, arrived corrupt.
+        duplicates: How many packets arrived on a link a second time and were dropped.
         table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
             on a deterministic machine, whose reduction tables are as large as they need to be.
         timeout_cycles: The number of cycles after which an untouched entry is evicted; None if nothing is pushed, or
@@ -156,9 +161,14 @@ class FabricReport(Record):
 
     """
 
+    op: str | None
     evictions: int
     timeouts: int
     bypasses: int
+    stalls: int
+    failed_allocations: int
+    retransmissions: int
+    duplicates: int
     table_bytes: int | None
     timeout_cycles: int | None
     table_peak_bytes: int

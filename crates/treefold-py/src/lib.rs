@@ -104,7 +104,7 @@ mod _core {
     #[pymodule_export]
     use super::options::{option_schema, read_options};
     #[pymodule_export]
-    use super::packet::{check_machine, flit_formats, schedule_tables, simulate_packet};
+    use super::packet::{check_machine, flit_formats, region_entries, schedule_tables, simulate_packet};
     #[pymodule_export]
     use super::packet::{simulate_packet_together, unread_options};
     #[pymodule_export]

@@ -2,8 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use treefold::number::Operator;
 use treefold::plan::tables::{self, Entry, Tables};
-use treefold::sim::packet::{self, FabricStats, Options, Outcome, Sending, Together, flit, readers, workload};
+use treefold::sim::packet::{
+    self, FabricStats, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
+};
+use treefold::topology::NodeId;
 use treefold::units::Bytes;
 
 use super::options::read;
@@ -27,9 +31,14 @@ pub struct PacketCounts {
 /// The counts of a fabric, as `treefold.results.FabricReport` explains them.
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct FabricCounts {
+    op: Option<&'static str>,
     evictions: u64,
     timeouts: u64,
     bypasses: u64,
+    stalls: u64,
+    failed_allocations: u64,
+    retransmissions: u64,
+    duplicates: u64,
     table_bytes: Option<u64>,
     timeout_cycles: Option<u64>,
     table_peak_bytes: u64,
@@ -60,9 +69,14 @@ impl PacketCounts {
 impl FabricCounts {
     fn new(fabric: &FabricStats) -> Self {
         Self {
+            op: fabric.op.map(Operator::name),
             evictions: fabric.evictions,
             timeouts: fabric.timeouts,
             bypasses: fabric.bypasses,
+            stalls: fabric.stalls,
+            failed_allocations: fabric.failed_allocations,
+            retransmissions: fabric.retransmissions,
+            duplicates: fabric.duplicates,
             table_bytes: fabric.table.map(|table| table.0),
             timeout_cycles: fabric.timeout,
             table_peak_bytes: fabric.table_peak.0,
@@ -141,6 +155,22 @@ pub fn check_machine(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResu
 pub fn unread_options(plan: &Plan, options: &Bound<'_, PyDict>) -> PyResult<Vec<String>> {
     let unread = readers::unread(plan.sound()?, &read(options)?).map_err(raise)?;
     Ok(unread.into_iter().map(|unread| unread.option).collect())
+}
+
+/// `(switch, source, targets, operands)` of an entry, by name.
+type RegionRow = (String, Option<String>, Vec<String>, u32);
+
+/// Return the entries that switches get for a plan's multicast region, as the packet simulator has them.
+#[pyfunction]
+pub fn region_entries(py: Python<'_>, plan: &Plan) -> PyResult<Vec<RegionRow>> {
+    let plan = plan.sound()?;
+    let entries = py.detach(|| packet::region_entries(plan)).map_err(raise)?;
+    let name = |node: NodeId| plan.topology.node(node).name.clone();
+    let row = |entry: RegionEntry| {
+        let targets = entry.targets.into_iter().map(name).collect();
+        (name(entry.switch), entry.source.map(name), targets, entry.operands)
+    };
+    Ok(entries.into_iter().map(row).collect())
 }
 
 /// The name of each format of a flit, and its fields.

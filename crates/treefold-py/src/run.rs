@@ -5,7 +5,7 @@ mod operation;
 
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
-use treefold::run::number::{Number, Operator, combine};
+use treefold::number::{Number, Operator, combine};
 use treefold::run::tcp::frame::Signature;
 use treefold::run::{memory, program, tcp};
 use treefold::topology::NodeId;

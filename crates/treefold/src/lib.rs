@@ -2,7 +2,7 @@
 //!
 //! A planner of [`planners`] makes a [`plan`] for a [`topology`], a simulator of [`sim`] predicts its time,
 //! [`plan::check`] proves that it is right, and [`run`] runs it. A module may only use those before it in the order
-//! `error, ids, units, random, options -> topology -> bound | plan -> planners | sim | run -> auto`, which
+//! `error, ids, units, random, number, options -> topology -> bound | plan -> planners | sim | run -> auto`, which
 //! `tests/suite/layering.rs` enforces.
 //!
 //! ```
@@ -29,6 +29,7 @@ pub mod auto;
 pub mod bound;
 pub mod error;
 pub mod ids;
+pub mod number;
 pub mod options;
 pub mod plan;
 pub mod planners;

@@ -10,7 +10,6 @@
 //! least, so that all trees end together, as their shares want it.
 
 pub mod memory;
-pub mod number;
 pub mod operation;
 pub mod program;
 pub mod tcp;

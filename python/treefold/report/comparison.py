@@ -93,7 +93,7 @@ def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
         str(row.size_bytes),
         str(row.size_bytes // _COUNT_BYTES),
         "float",
-        "sum" if COLLECTIVES[row.collective].reduces else "none",
+        _operator(row),
         _number(row.time_s / time_factor),
         rate(row.algbw_Bps, scale),
         rate(row.busbw_Bps, scale),
@@ -105,6 +105,12 @@ def _cells(row: Prediction, time_factor: float, scale: float) -> list[str]:
     if row.packets is not None:
         cells.insert(_CYCLES, str(row.packets.cycles))
     return cells
+
+
+def _operator(row: Prediction) -> str:
+    fabric = None if row.packets is None else row.packets.fabric
+    in_switches = None if fabric is None else fabric.op
+    return in_switches or "sum" if COLLECTIVES[row.collective].reduces else "none"
 
 
 def rate(bandwidth: float | None, scale: float = 1e9) -> str:
@@ -155,4 +161,8 @@ def _details(row: Prediction) -> list[str]:
             parts.append(f"{evicted} (after {fabric.timeout_cycles} cycles)")
         parts.append(f"mean latency of a packet {fabric.packet_latency_s * 1e6:.3g}us")
         lines.append(f"# {'; '.join(parts)}")
+    if fabric is not None and fabric.retransmissions:
+        lines.append(f"# links sent {fabric.retransmissions} packets again, of which {fabric.duplicates} came twice")
+    if fabric is not None and fabric.failed_allocations:
+        lines.append(f"# waves asked {fabric.failed_allocations} times for a counter and found none")
     return lines

@@ -10,7 +10,7 @@ use mio::Waker;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use treefold::error::Error;
-use treefold::run::number::{Number, Operator};
+use treefold::number::{Number, Operator};
 use treefold::run::operation;
 use treefold::run::tcp::control::ControlMessage;
 

@@ -4,8 +4,8 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use treefold::bail;
 use treefold::error::Error;
+use treefold::number::{Number, Operator};
 use treefold::plan::schedule::TransferId;
-use treefold::run::number::{Number, Operator};
 use treefold::run::operation::{self, Message, Progress};
 use treefold::run::program::PeerId;
 

@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::number::{Number, Operator};
 use super::operation::{Message, Operation};
 use super::program::{PeerId, Program, TaskId};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
+use crate::number::{Number, Operator};
 use crate::plan::schedule::TransferId;
 
 /// The most bytes of a block, which are whole elements of any type.
@@ -54,7 +54,7 @@ struct Outgoing {
 /// use std::sync::Arc;
 /// use treefold::planners::{self, Options};
 /// use treefold::run::memory;
-/// use treefold::run::number::{Number, Operator};
+/// use treefold::number::{Number, Operator};
 /// use treefold::run::program::Program;
 /// use treefold::topology::from_spec;
 /// use treefold::units::parse_time;

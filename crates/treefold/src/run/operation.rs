@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 
-use super::number::{Combine, Number, Operator, combine};
 use super::program::{PeerId, Program, Task, TaskId};
 use crate::bail;
 use crate::error::Result;
+use crate::number::{Combine, Number, Operator, combine};
 use crate::plan::schedule::TransferId;
 
 /// The bytes of a message. They are stored in 64-bit words, so that numbers are aligned.

@@ -109,7 +109,7 @@ impl Mesh {
     /// use std::net::SocketAddr;
     /// use std::thread;
     /// use std::time::Duration;
-    /// use treefold::run::number::{Number, Operator};
+    /// use treefold::number::{Number, Operator};
     /// use treefold::run::operation::Operation;
     /// use treefold::run::program::Program;
     /// use treefold::run::tcp::{Mesh, Timeouts};

@@ -32,6 +32,7 @@ mod traffic;
 mod wires;
 pub mod workload;
 
+pub use in_network::{RegionEntry, region_entries};
 pub use options::{FlowControl, Interfaces, Options, Switches};
 pub use traffic::Figures;
 
@@ -39,6 +40,7 @@ use super::background::{Background, Pairs};
 use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::Trace;
 use crate::error::{Error, Result};
+use crate::number::Operator;
 use crate::plan::{Plan, Walkable};
 use crate::topology::{Link, NodeId, Topology};
 use crate::units::Bytes;
@@ -83,6 +85,16 @@ pub struct FabricStats {
     pub timeouts: u64,
     /// Pulls that found no entry behind their first switch.
     pub bypasses: u64,
+    /// Pulls that had to wait for an entry at their first switch.
+    pub stalls: u64,
+    /// How often a wave asked for a counter and found none.
+    pub failed_allocations: u64,
+    /// Packets that were sent once more over a link, as they arrived corrupt, or behind one that did.
+    pub retransmissions: u64,
+    /// Packets that arrived once more on a link, and were dropped.
+    pub duplicates: u64,
+    /// The operator by which switches reduced; `None` where nothing is reduced in them.
+    pub op: Option<Operator>,
     /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
     pub table: Option<Bytes>,
     /// Cycles after which an untouched entry is evicted; `None` where nothing is pushed, or `table` is `None`.

@@ -29,7 +29,7 @@ pub fn link(source: u32, target: u32) -> Link {
 }
 
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
-fn chain(switches: u32) -> Arc<Topology> {
+pub fn chain(switches: u32) -> Arc<Topology> {
     let mut nodes = common::accelerators(2);
     let latency = Time(150_000);
     let switch = |number: u32| Node {
@@ -127,12 +127,12 @@ fn what_cannot_work_is_refused_in_one_line() {
     assert!(none.contains("needs a switch that both reduces and multicasts"), "{none}");
 }
 
-fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {
+pub fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).unwrap();
     derive(plan, collective, NodeId(0)).unwrap()
 }
 
-fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
+pub fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
     let options = Options { fabric, ..Options::default() };
     simulate(plan, Bytes(size), &options, false, &mut |_| true).unwrap()
 }

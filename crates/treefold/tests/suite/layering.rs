@@ -1,22 +1,23 @@
-//! Modules use only the ones before them: `error, ids, units, random, options -> topology -> bound | plan -> planners |
-//! sim | run -> auto`.
+//! Modules use only the ones before them: `error, ids, units, random, number, options -> topology -> bound | plan ->
+//! planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("error", &[]),
     ("units", &["error"]),
     ("ids", &[]),
     ("random", &[]),
+    ("number", &["error"]),
     ("options", &["error", "units"]),
     ("topology", &["error", "ids", "units", "random"]),
     ("bound", &["error", "ids", "units", "random", "topology"]),
     ("plan", &["error", "ids", "units", "random", "topology"]),
     ("planners", &["error", "ids", "units", "random", "options", "topology", "plan"]),
-    ("sim", &["error", "ids", "units", "random", "options", "topology", "plan"]),
-    ("run", &["error", "ids", "units", "topology", "plan"]),
+    ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
+    ("run", &["error", "ids", "units", "number", "topology", "plan"]),
     ("auto", &["error", "ids", "units", "random", "topology", "plan", "planners", "sim"]),
 ];
 

@@ -13,6 +13,8 @@ mod claims;
 mod double_tree;
 mod fabric;
 mod fabric_design;
+mod fabric_faults;
+mod fabric_reduces;
 mod flow;
 mod flow_random;
 mod golden;

@@ -46,6 +46,11 @@ fn changes() -> Vec<(&'static str, Value, Value)> {
         ("home_mapping", json!("interleaved"), none.clone()),
         ("eviction_policy", json!("multicast"), rare),
         ("deterministic", json!(true), json!({"reorder": 16})),
+        ("op", json!("max"), none.clone()),
+        ("error_rate", json!(0.01), none.clone()),
+        ("counters", json!(1), json!({"wave": 256})),
+        ("retry_cycles", json!(1000), json!({"wave": 256, "counters": 1})),
+        ("retries", json!(0), json!({"error_rate": 0.05})),
         ("sync_cost", json!("1us"), none.clone()),
         ("fence", json!("acknowledged"), none.clone()),
         ("seed", json!(2), none),
@@ -138,6 +143,8 @@ fn an_option_that_nothing_reads_is_refused_with_the_reason() {
             json!({"table": 256, "deterministic": true}),
             "table has no effect: with deterministic=true nothing reads it",
         ),
+        (5, json!({"wave": 256}), "wave has no effect: with waves=0 nothing reads it"),
+        (3, json!({"retries": 5}), "retries has no effect: with error_rate=0.0 and counters=null nothing reads it"),
         (4, json!({"wave": 256, "waves": 0}), "wave has no effect: with waves=0 nothing reads it"),
     ] {
         let machine = Options::read(given.as_object().unwrap()).unwrap();

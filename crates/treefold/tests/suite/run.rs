@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::networks::{cases, networks, options, plans};
 use proptest::prelude::*;
+use treefold::number::{Number, Operator, combine};
 use treefold::plan::schedule::{TransferId, input, output};
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners;
 use treefold::random::Random;
 use treefold::run::memory;
-use treefold::run::number::{Number, Operator, combine};
 use treefold::run::operation::{Message, Operation};
 use treefold::run::program::{PeerId, Program};
 use treefold::run::tcp::{Failure, Mesh, Timeouts};

@@ -3,8 +3,8 @@
 use crate::bail;
 use crate::error::Result;
 use crate::ids::NodeId;
+use crate::number::{Number, Operator};
 use crate::plan::schedule::TransferId;
-use crate::run::number::{Number, Operator};
 use crate::run::program::Program;
 
 /// The flag of a send that ends a burst, so that the kernel keeps its parts together; Windows has none.

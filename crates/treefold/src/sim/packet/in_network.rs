@@ -8,15 +8,21 @@
 
 mod endpoint;
 mod lines;
+mod operand;
 mod packet;
 mod parameters;
 mod port;
 mod reduction;
 mod reduction_table;
+mod region_tables;
 mod regions;
+mod retry;
 mod routes;
 mod software;
 mod switch;
+mod waves;
+
+pub use region_tables::{RegionEntry, region_entries};
 
 use super::machine::{CYCLE, Machine};
 use super::options::{FlowControl, Options, Switches};
@@ -34,10 +40,11 @@ use crate::units::Bytes;
 use crate::{bail, misfit};
 use endpoint::Endpoint;
 use lines::Lines;
-use packet::{Address, Line, Operand, Packet, Subject};
+use packet::{Address, Line, Packet, Subject};
 use parameters::Parameters;
-use port::LinkEnd;
+use port::{LinkEnd, Sender};
 use regions::{Method, Regions};
+use retry::Receiver;
 use routes::Routes;
 use switch::Switch;
 
@@ -61,7 +68,17 @@ struct Stats {
     latency: u64,
     end: u64,
     fabric: FabricStats,
+    /// The first wave that asked for a counter too often.
+    refused: Option<RefusedWave>,
     fault: Option<String>,
+}
+
+/// A wave that got no counter.
+#[derive(Debug, Clone, Copy)]
+struct RefusedWave {
+    rank: NodeId,
+    /// The tree of its first line.
+    tree: u32,
 }
 
 impl Stats {
@@ -124,16 +141,28 @@ fn mixed(seed: u64, rank: u32, bits: u64) -> u64 {
     z ^ (z >> 32)
 }
 
-/// Returns what a rank contributes to a line.
-fn operand(rank: NodeId, address: Address) -> Operand {
-    let bits = mixed(1, rank.0, address.bits());
-    Operand { count: 1, sum: bits, real: (bits >> 40) as f32 / (1 << 20) as f32 }
-}
-
 /// A node at work.
 enum Node {
     Switch(Switch),
     Endpoint(Box<Endpoint>),
+}
+
+impl Node {
+    /// Lists the near ends of the links out.
+    fn senders(&self) -> Box<dyn Iterator<Item = &Sender> + '_> {
+        match self {
+            Self::Switch(switch) => Box::new(switch.senders()),
+            Self::Endpoint(endpoint) => Box::new(endpoint.senders()),
+        }
+    }
+
+    /// Lists the far ends of the links in, where packets arrive corrupt.
+    fn receivers(&self) -> Box<dyn Iterator<Item = &Receiver> + '_> {
+        match self {
+            Self::Switch(switch) => Box::new(switch.receivers()),
+            Self::Endpoint(endpoint) => Box::new(endpoint.receivers()),
+        }
+    }
 }
 
 /// All nodes, and what they share.
@@ -220,6 +249,7 @@ pub fn simulate(
     let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
     take_turns(&mut world, machine.lookahead(), &mut |cycle| go_on(cycle as f64 / machine.clock_hz))?;
+    world.host_error(plan)?;
     if let Some(what) = world.left(plan) {
         misfit!("stuck: {what}");
     }
@@ -295,6 +325,37 @@ impl World {
         Ok(Self { nodes: nodes.collect(), wires, setup, stats: Stats::default(), progress })
     }
 
+    /// Fails with the first error that retries did not mend, which the host must hear of.
+    fn host_error(&self, plan: &Plan) -> Result<()> {
+        let topology = &plan.topology;
+        let fabric = &self.setup.parameters.fabric;
+        let links = |node: NodeId| topology.outgoing(node).iter().zip(self.nodes[node].senders());
+        let broken = NodeId::first(self.nodes.len()).flat_map(links).filter_map(|(&link, sender)| {
+            let at = sender.retry.as_ref().and_then(|retry| retry.broken);
+            at.map(|at| (at, link))
+        });
+        if let Some((at, link)) = broken.min() {
+            bail!(
+                "link {} gave up in cycle {at}: {} retries brought no packet across; lower error_rate (it is {}), \
+                 raise retries, or plan without the link",
+                topology.describe_link(link),
+                fabric.retries,
+                fabric.error_rate
+            );
+        }
+        if let Some(RefusedWave { rank, tree }) = self.stats.refused {
+            let root = self.setup.regions.regions[tree as usize].root;
+            let [rank, root] = [rank, root].map(|node| &topology.node(node).name);
+            bail!(
+                "{rank} found no counter for a wave to region {tree} of {root} in {} retries: raise counters (now {}), \
+                 retries or retry_cycles, or lower waves or wave",
+                fabric.retries,
+                fabric.counters.unwrap_or_default()
+            );
+        }
+        Ok(())
+    }
+
     /// Says what never came, and which wave waits for it; nothing may be left in switches either.
     fn left(&self, plan: &Plan) -> Option<String> {
         let of_node = |(number, node): (NodeId, &Node)| {
@@ -317,20 +378,18 @@ impl World {
         let seconds = |cycles: u64| cycles as f64 / machine.clock_hz;
         let mut carried = vec![0.0; plan.topology.links().len()];
         for (id, node) in plan.topology.node_ids().zip(&self.nodes) {
-            let busy: Vec<u64> = match node {
-                Node::Switch(switch) => switch.busy().collect(),
-                Node::Endpoint(endpoint) => endpoint.busy().collect(),
-            };
-            for (&link, busy) in plan.topology.outgoing(id).iter().zip(busy) {
-                carried[link] = busy as f64 / CYCLE as f64 / machine.clock_hz;
+            for (&link, sender) in plan.topology.outgoing(id).iter().zip(node.senders()) {
+                carried[link] = sender.busy() as f64 / CYCLE as f64 / machine.clock_hz;
             }
         }
         let stats = &self.stats;
+        let retries = self.nodes.iter().flat_map(Node::senders).filter_map(|sender| sender.retry.as_ref());
+        let receivers = self.nodes.iter().flat_map(Node::receivers);
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
         let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
+        let reduces = used(Method::Push) || used(Method::Pull);
         let bounded = !self.setup.parameters.fabric.deterministic;
-        let (pushes, reduces) = (bounded && used(Method::Push), bounded && (used(Method::Push) || used(Method::Pull)));
         let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let transfers =
@@ -345,8 +404,12 @@ impl World {
             fabric: Some(FabricStats {
                 mean_latency,
                 table_peak,
-                table: reduces.then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
-                timeout: pushes.then_some(self.setup.parameters.timeout),
+                table: (bounded && reduces)
+                    .then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                timeout: (bounded && used(Method::Push)).then_some(self.setup.parameters.timeout),
+                op: reduces.then_some(self.setup.parameters.fabric.op),
+                retransmissions: retries.map(|retry| retry.retransmissions).sum(),
+                duplicates: receivers.map(|receiver| receiver.duplicates).sum(),
                 waves: self.setup.parameters.waves.filter(|_| self.setup.in_network()),
                 ..stats.fabric.clone()
             }),

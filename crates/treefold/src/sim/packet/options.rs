@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bail;
 use crate::error::Result;
+use crate::number::Operator;
 use crate::options;
 use crate::units::{Bytes, Frequency, Time};
 
@@ -34,8 +35,8 @@ pub enum FlowControl {
 }
 
 /// The machine: routers, network interfaces and adders.
-// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; `x-unless` is the
-// value of another option with which nothing reads it.
+// `x-readers` lists what reads an option (`readers::Reader`), which is everything if it is missing; nothing reads it
+// where other options have all of the values that `x-unless` lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Options {
@@ -154,18 +155,18 @@ pub struct Fabric {
     #[schemars(extend(
         "x-paper" = "in-network, sections IV-D and VI-C",
         "x-readers" = ["push", "pull"],
-        "x-unless" = "deterministic=true",
+        "x-unless" = ["deterministic=true"],
     ))]
     pub table: Option<Bytes>,
     /// The size of a wave, which is a group of requests that a rank issues together.
     #[schemars(extend(
         "x-paper" = "in-network, section IV-F",
         "x-readers" = ["push", "pull", "multicast"],
-        "x-unless" = "waves=0",
+        "x-unless" = ["waves=0"],
     ))]
     pub wave: Bytes,
-    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, and for pushes
-    /// as many as all reduction tables hold, but at least 16.
+    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for
+    /// multicasts, and for pushes as many as all reduction tables hold, but at least 16.
     #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"]))]
     pub waves: Option<u32>,
     /// The internal speed-up of a switch: the number of flits that an output takes in from inside the switch while the
@@ -189,7 +190,7 @@ pub struct Fabric {
     /// ten times the latency of the longest route; or, if that is longer, a read from memory plus the time that the
     /// busiest link needs to carry all that is outstanding.
     #[schemars(
-        extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = "deterministic=true")
+        extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = ["deterministic=true"])
     )]
     pub timeout_cycles: Option<u32>,
     /// Whether all ranks wait for each other before the first pull.
@@ -209,7 +210,7 @@ pub struct Fabric {
     pub window: u32,
     /// The event that ends a wave of pulls, so that the next may begin: its results are in the memory of the rank that
     /// pulls (result), or all ranks have acknowledged them (acknowledgement).
-    #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["pull"], "x-unless" = "waves=0"))]
+    #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["pull"], "x-unless" = ["waves=0"]))]
     pub credit: Credit,
     /// The assignment of the lines of a push to their home ports, which are the ports of switches that reduce them: by
     /// a hash of the address, which gives each port the same number of lines (hashed), or in turn (interleaved).
@@ -218,9 +219,13 @@ pub struct Fabric {
     /// The destination of the evicted partial sums of a push: a home accelerator, which adds them up (home), or all
     /// accelerators (multicast).
     #[schemars(
-        extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = "deterministic=true")
+        extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = ["deterministic=true"])
     )]
     pub eviction_policy: EvictionPolicy,
+    /// The operator by which switches reduce: one of those of `treefold run`. Elements are float32, or uint32 for
+    /// `band`, `bor` and `bxor`.
+    #[schemars(extend("x-paper" = "in-network, section IV-D", "x-readers" = ["push", "pull"]))]
+    pub op: Operator,
     /// Whether switches add operands in a fixed order, with reduction tables as large as that needs.
     #[schemars(extend("x-paper" = "in-network, section IV-E", "x-readers" = ["push", "pull"]))]
     pub deterministic: bool,
@@ -228,6 +233,35 @@ pub struct Fabric {
     /// ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
     #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["software"]))]
     pub sync_cost: Time,
+    /// The part of the packets on every link that arrive corrupt, so that the link's sender sends them again, and of
+    /// the acknowledgements that get lost.
+    #[schemars(
+        range(min = 0, max = 1),
+        extend("x-paper" = "in-network, section IV-E", "x-readers" = ["push", "pull", "multicast", "software"])
+    )]
+    pub error_rate: f64,
+    /// The number of counters of an accelerator's wave controller, of which every outstanding wave needs one; by
+    /// default there are always enough.
+    #[schemars(
+        range(min = 1),
+        extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"])
+    )]
+    pub counters: Option<u32>,
+    /// The number of cycles after which a wave that found no counter asks again.
+    #[schemars(range(min = 1), extend(
+        "x-paper" = "in-network, section IV-F",
+        "x-readers" = ["push", "pull", "multicast"],
+        "x-unless" = ["counters=null"],
+    ))]
+    pub retry_cycles: u32,
+    /// The number of retries of the same packet on a link, or of a wave that finds no counter, after which the host
+    /// gets an error.
+    #[schemars(extend(
+        "x-paper" = "in-network, sections IV-E and IV-F",
+        "x-readers" = ["push", "pull", "multicast", "software"],
+        "x-unless" = ["error_rate=0.0", "counters=null"],
+    ))]
+    pub retries: u32,
     /// The moment at which software sends the flag after its data: at once, as the network keeps their order (ordered),
     /// or when all of the data are acknowledged (acknowledged).
     #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["software"]))]
@@ -255,7 +289,12 @@ impl Default for Fabric {
             credit: Credit::Result,
             home_mapping: HomeMapping::Hashed,
             eviction_policy: EvictionPolicy::Home,
+            op: Operator::Sum,
             deterministic: false,
+            error_rate: 0.0,
+            counters: None,
+            retry_cycles: 100,
+            retries: 1000,
             sync_cost: DEFAULT_SYNC_COST,
             fence: Fence::Ordered,
             seed: 1,

@@ -67,13 +67,18 @@ pub struct Unread {
 pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Vec<Unread>> {
     let plan = plan.into().walked();
     let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
-    let (schema, values, defaults) = (schema::<Options>(), written(options), written(&Options::default()));
+    let (schema, mut values, defaults) = (schema::<Options>(), written(options), written(&Options::default()));
     let properties = schema["properties"].as_object().expect("a struct has properties");
     let given = properties.iter().filter(|(name, _)| values[*name] != defaults[*name]);
+    let given: Vec<_> = given.collect();
+    // The default of multicasts alone: nothing bounds their waves.
+    if values["waves"].is_null() && readers.iter().all(|reader| *reader == Reader::Multicast) {
+        values["waves"] = 0.into();
+    }
     let of = |(name, declared): (&String, &Value)| {
         Some(Unread { option: name.clone(), why: reason(declared, &readers, &values)? })
     };
-    Ok(given.filter_map(of).collect())
+    Ok(given.into_iter().filter_map(of).collect())
 }
 
 /// Refuses options that were given and that the simulation of `plan` does not read.
@@ -105,7 +110,10 @@ fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String
             return Some(format!("{} read it, and this plan has {}", list(&reads), list(&is_here)));
         }
     }
-    let (other, value) = declared["x-unless"].as_str()?.split_once('=').expect("an option and its value");
-    let unless: Value = value.parse().expect("a plain value");
-    (values[other] == unless).then(|| format!("with {other}={value} nothing reads it"))
+    let unless: Vec<&str> = declared["x-unless"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let holds = |condition: &&str| {
+        let (other, value) = condition.split_once('=').expect("an option and its value");
+        values[other] == value.parse::<Value>().expect("a plain value")
+    };
+    unless.iter().all(holds).then(|| format!("with {} nothing reads it", unless.join(" and ")))
 }

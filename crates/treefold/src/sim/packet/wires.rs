@@ -163,6 +163,14 @@ impl Credits {
     }
 }
 
+/// An acknowledgement on its way back to where a wire starts.
+#[derive(Debug, Clone, Copy)]
+pub struct Ack {
+    pub at: u64,
+    /// The number of the first packet that has not arrived.
+    pub next: u16,
+}
+
 /// The nodes at which a wire starts and ends.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
@@ -177,6 +185,8 @@ pub struct Wires<P = Head> {
     pub flits: Vec<Flits<P>>,
     /// By wire.
     pub credits: Vec<Credits>,
+    /// By wire; only where packets may be corrupt.
+    pub acks: Vec<VecDeque<Ack>>,
     /// By wire.
     ends: Vec<Ends>,
     /// The first cycle in which each node has something to do; 0 while it is at work.
@@ -187,14 +197,15 @@ pub struct Wires<P = Head> {
 impl<P: Copy> Wires<P> {
     /// Makes wires for `nodes` nodes, between which there are none yet.
     pub fn new(nodes: usize) -> Self {
-        let (flits, credits, ends, calendar) = Default::default();
-        Self { flits, credits, ends, next: vec![NEVER; nodes], calendar }
+        let (flits, credits, acks, ends, calendar) = Default::default();
+        Self { flits, credits, acks, ends, next: vec![NEVER; nodes], calendar }
     }
 
     /// Adds a wire between two nodes; returns its number.
     pub fn add(&mut self, source: NodeId, target: NodeId) -> WireId {
         self.flits.push(Flits { runs: VecDeque::new() });
         self.credits.push(Credits::default());
+        self.acks.push(VecDeque::new());
         self.ends.push(Ends { source, target });
         WireId::new(self.ends.len() - 1)
     }
@@ -214,6 +225,12 @@ impl<P: Copy> Wires<P> {
     /// Gives back the credits of a whole packet at once.
     pub fn give_back_whole(&mut self, wire: WireId, at: u64, channel: u8, count: u32) {
         self.credits[wire].runs.push_back(CreditRun { at, count, channel });
+        self.wake(self.ends[wire].source, at);
+    }
+
+    /// Acknowledges, at cycle `at`, all packets before number `next`.
+    pub fn acknowledge(&mut self, wire: WireId, at: u64, next: u16) {
+        self.acks[wire].push_back(Ack { at, next });
         self.wake(self.ends[wire].source, at);
     }
 

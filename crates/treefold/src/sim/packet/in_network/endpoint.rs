@@ -4,8 +4,9 @@
 use super::super::machine::whole_cycles;
 use super::super::wires::NEVER;
 use super::packet::Packet;
-use super::port::{LinkEnd, Ports};
+use super::port::{LinkEnd, Ports, Sender};
 use super::reduction::Reduction;
+use super::retry::Receiver;
 use super::software::Software;
 use super::{Setup, Shared};
 use crate::topology::NodeId;
@@ -21,6 +22,8 @@ enum Work {
 #[derive(Debug)]
 pub struct Endpoint {
     incoming: Vec<LinkEnd>,
+    /// Beside the links in: what drops packets that arrive corrupt, if any do.
+    receivers: Vec<Option<Receiver>>,
     ports: Ports,
     work: Work,
 }
@@ -33,7 +36,8 @@ impl Endpoint {
         } else {
             Work::Software(Software::new(rank, outgoing.len()))
         };
-        Self { incoming: incoming.to_vec(), ports: Ports::new(outgoing, &setup.parameters), work }
+        let receivers = incoming.iter().map(|&link| Receiver::new(link, &setup.parameters)).collect();
+        Self { incoming: incoming.to_vec(), receivers, ports: Ports::new(outgoing, &setup.parameters), work }
     }
 
     /// Works through the cycles from `from` on and before `horizon`; says in which there may be something to do next.
@@ -44,6 +48,10 @@ impl Endpoint {
             while shared.wires.flits[id].due() < horizon {
                 let (at, packet) = shared.wires.flits[id].take_whole();
                 let end = at + whole_cycles(u64::from(packet.flits) * wire.flit);
+                let receiver = self.receivers[number].as_mut();
+                if !receiver.is_none_or(|receiver| receiver.keeps(&packet, end, shared.wires)) {
+                    continue;
+                }
                 shared.wires.give_back_whole(id, end - 1 + wire.credit_delay, packet.channel, packet.flits);
                 shared.stats.arrived(&packet, end);
                 self.take(packet, end, shared);
@@ -70,9 +78,14 @@ impl Endpoint {
         }
     }
 
-    /// Lists for how long each wire was taken, in parts of a cycle.
-    pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.ports.busy()
+    /// Lists the near ends of the links out.
+    pub fn senders(&self) -> impl Iterator<Item = &Sender> {
+        self.ports.senders()
+    }
+
+    /// Lists the far ends of the links in, where packets arrive corrupt.
+    pub fn receivers(&self) -> impl Iterator<Item = &Receiver> {
+        self.receivers.iter().flatten()
     }
 
     /// Says what it still waits for.

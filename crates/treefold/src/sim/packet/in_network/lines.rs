@@ -8,10 +8,11 @@ use std::collections::BinaryHeap;
 
 use super::super::options::HomeMapping;
 use super::super::workload::ELEMENT;
-use super::packet::{Address, Operand};
+use super::mixed;
+use super::operand::Operand;
+use super::packet::Address;
 use super::parameters::Parameters;
 use super::regions::{Method, Regions};
-use super::{mixed, operand};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::Plan;
@@ -36,8 +37,8 @@ struct LastLine {
 pub struct Lines {
     /// Number of each tree's first line.
     first: Vec<u64>,
-    /// By line: the integers' sum.
-    total: Vec<u64>,
+    /// By line: what all contribute.
+    total: Vec<Operand>,
     last: Option<LastLine>,
     /// What each rank sends in turn; one order for all where all send the same.
     orders: Vec<Vec<Address>>,
@@ -75,11 +76,13 @@ impl Lines {
             lines.first.push(first);
             first += count;
         }
-        lines.total = vec![0; addresses.len()];
+        lines.total = vec![Operand::default(); addresses.len()];
         for &address in &addresses {
-            let sums = regions.contributors(address.tree).map(|rank| operand(rank, address).sum);
             let number = lines.number(address) as usize;
-            lines.total[number] = sums.fold(0, u64::wrapping_add);
+            let total = &mut lines.total[number];
+            let reducer = parameters.reducer;
+            let operands = regions.contributors(address.tree).map(|rank| reducer.operand(rank, address));
+            operands.for_each(|operand| total.add(operand, reducer.combine));
         }
         let rest = bytes - count.saturating_sub(1) * parameters.line;
         let flits = parameters.header_flits + rest.div_ceil(parameters.flit) as u32;
@@ -108,6 +111,12 @@ impl Lines {
         self.total.len() as u64
     }
 
+    /// Counts the lines of a tree.
+    pub fn of_tree(&self, tree: u32) -> u64 {
+        let next = self.first.get(tree as usize + 1).copied().unwrap_or_else(|| self.count());
+        next - self.first[tree as usize]
+    }
+
     /// Returns the number of a line among those of all trees.
     pub fn number(&self, address: Address) -> u64 {
         self.first[address.tree as usize] + u64::from(address.line())
@@ -128,9 +137,9 @@ impl Lines {
         self.places[rank.index() % self.places.len()][self.number(address) as usize].into()
     }
 
-    /// Says whether `sum` is what all contributed.
-    pub fn is_right(&self, address: Address, sum: Operand, expected: u32) -> bool {
-        self.total[self.number(address) as usize] == sum.sum && sum.count == expected
+    /// Returns what all contribute to a line, in the order of ranks.
+    pub fn total(&self, address: Address) -> Operand {
+        self.total[self.number(address) as usize]
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::super::machine::OutputId;
 use super::super::workload::MessageId;
+use super::operand::Operand;
 use crate::sim::numbers::numbers;
 
 numbers! {
@@ -123,34 +124,15 @@ pub enum Op {
     Flag,
     /// The packet says that a write was done by all below.
     Ack,
+    /// Push into one rank: the packet is multicast, and says that the sum is in the rank's memory.
+    Done,
 }
 
 impl Op {
     /// Says whether it uses the virtual channels of responses. A multicast is a request, as any other write is
     /// (in-network paper, section IV-A).
     pub fn is_response(self) -> bool {
-        matches!(self, Self::Answer | Self::Ack)
-    }
-}
-
-/// Operands that were reduced to one: values in integers, so that a lost or doubled one shows, and in floating point,
-/// whose sum depends on the order.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Operand {
-    /// How many operands they are.
-    pub count: u32,
-    /// Their sum, modulo 2^64.
-    pub sum: u64,
-    /// Their sum in the order in which they came.
-    pub real: f32,
-}
-
-impl Operand {
-    /// Adds another operand.
-    pub fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.sum = self.sum.wrapping_add(other.sum);
-        self.real += other.real;
+        matches!(self, Self::Answer | Self::Ack | Self::Done)
     }
 }
 
@@ -163,6 +145,8 @@ pub struct Packet {
     pub channel: u8,
     /// How many links of its route it has used.
     pub hop: u16,
+    /// Its number among the packets on the link that it uses, where some arrive corrupt.
+    pub sequence: u16,
     /// Flits of header and payload.
     pub flits: u32,
     /// Its route; a sum that is at its root has none.
@@ -181,7 +165,8 @@ impl Packet {
     /// Makes a packet over a route that belongs to no edge.
     pub fn new(op: Op, route: RouteId, subject: Subject, flits: u32) -> Self {
         let (route, operand) = (Some(route), Operand::default());
-        Self { op, channel: 0, hop: 0, flits, route, edge: None, subject, operand, born: 0 }
+        let (channel, hop, sequence, born) = (0, 0, 0, 0);
+        Self { op, channel, hop, sequence, flits, route, edge: None, subject, operand, born }
     }
 
     /// Returns the packet on the next link of its route.

@@ -2,6 +2,7 @@
 
 use super::super::machine::{CYCLE, Machine, Wire};
 use super::super::options::{Fabric, Options};
+use super::operand::Reducer;
 use super::regions::{Method, Region, Regions};
 use super::routes::Routes;
 use crate::error::Result;
@@ -46,6 +47,8 @@ pub struct Parameters {
     pub waves: Option<u32>,
     /// Cycles that software takes to synchronise.
     pub sync: u64,
+    /// How operands are combined.
+    pub reducer: Reducer,
     /// The options, many of which are used as they are given.
     pub fabric: Fabric,
 }
@@ -97,6 +100,7 @@ impl Parameters {
             wave_lines: fabric.wave.0 / line,
             waves,
             sync: (fabric.sync_cost.seconds() * machine.clock_hz).round() as u64,
+            reducer: fabric.op.into(),
             fabric: fabric.clone(),
         })
     }
@@ -148,10 +152,14 @@ fn timeout(regions: &Regions, routes: &Routes, fabric: &Fabric, outstanding: u64
 }
 
 /// Returns the size of the paper's tables, unless pushes meet in few ports: then tables hold all that is outstanding.
+/// What is pushed into one rank is outstanding for about as long as what is pulled: until that rank has it.
 fn default_table(regions: &Regions, wave: u64) -> u64 {
     let outstanding = regions.table_share * (PUSH_WAVES * wave) as f64;
     if regions.all(Method::Pull) {
         return PULL_TABLE;
+    }
+    if regions.regions.iter().any(|region| region.alone) {
+        return PULL_TABLE.max(outstanding as u64);
     }
     if outstanding * TABLE_PART > PUSH_TABLE as f64 { outstanding as u64 } else { PUSH_TABLE }
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use super::super::machine::{CYCLE, Occupancy, OutputId, Wire, whole_cycles};
 use super::super::wires::{NEVER, WireId, Wires};
-use super::packet::{Op, Operand, Packet, RouteId};
+use super::operand::Operand;
+use super::packet::{Op, Packet, RouteId};
 use super::parameters::Parameters;
+use super::retry::Retry;
 use super::{Setup, Shared};
 
 /// A link as the node at one end of it sees it.
@@ -27,12 +29,16 @@ pub struct Sender {
     pub due: u64,
     pub occupancy: Occupancy,
     turn: usize,
+    /// Sends again what arrives corrupt, if anything does.
+    pub retry: Option<Box<Retry>>,
 }
 
 impl Sender {
-    /// Makes a link into an input with room for `credits` flits of each of so many virtual channels.
-    pub fn new(link: LinkEnd, credits: u32, channels: usize) -> Self {
-        Self { link, credits: vec![credits; channels], due: NEVER, occupancy: Occupancy::default(), turn: 0 }
+    /// Makes a link on which nothing was sent.
+    pub fn new(link: LinkEnd, parameters: &Parameters) -> Self {
+        let credits = vec![parameters.buffer_flits; parameters.channels];
+        let retry = Retry::new(link, parameters).map(Box::new);
+        Self { link, credits, due: NEVER, occupancy: Occupancy::default(), turn: 0, retry }
     }
 
     /// Looks up what was sent here since the node was last at work.
@@ -77,7 +83,21 @@ impl Sender {
         self.occupancy.take(now, self.link.wire.overhead * CYCLE + u64::from(packet.flits) * self.link.wire.flit);
         self.turn = (channel + 1) % self.credits.len();
         self.credits[channel] -= packet.flits;
-        wires.send(self.link.id, now + self.link.wire.delay, packet.channel, Some(packet), packet.flits);
+        match &mut self.retry {
+            Some(retry) => retry.send(now, packet, wires),
+            None => wires.send(self.link.id, now + self.link.wire.delay, packet.channel, Some(packet), packet.flits),
+        }
+    }
+
+    /// Sends again before `horizon` what arrived corrupt; says when there may be more.
+    #[inline]
+    pub fn retry(&mut self, horizon: u64, wires: &mut Wires<Packet>) -> u64 {
+        self.retry.as_mut().map_or(NEVER, |retry| retry.advance(horizon, wires))
+    }
+
+    /// Returns for how long the wire was taken, in parts of a cycle.
+    pub fn busy(&self) -> u64 {
+        self.retry.as_ref().map_or(self.occupancy.busy, |retry| retry.occupancy.busy)
     }
 }
 
@@ -113,7 +133,7 @@ impl Ports {
     /// Makes ports of these links, at which nothing waits.
     pub fn new(outgoing: &[LinkEnd], parameters: &Parameters) -> Self {
         let port = |&link: &LinkEnd| Port {
-            sender: Sender::new(link, parameters.buffer_flits, parameters.channels),
+            sender: Sender::new(link, parameters),
             waiting: vec![BTreeMap::new(); parameters.channels],
             requests: 0,
             read_until: 0,
@@ -156,13 +176,14 @@ impl Ports {
         for port in &mut self.list {
             port.sender.refresh(shared.wires);
             next = next.min(port.run(from, horizon, shared.wires));
+            next = next.min(port.sender.retry(horizon, shared.wires));
         }
         next
     }
 
-    /// Lists for how long each wire was taken, in parts of a cycle.
-    pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.list.iter().map(|port| port.sender.occupancy.busy)
+    /// Lists the near ends of the links.
+    pub fn senders(&self) -> impl Iterator<Item = &Sender> {
+        self.list.iter().map(|port| &port.sender)
     }
 }
 

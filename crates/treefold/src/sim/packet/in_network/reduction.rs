@@ -1,82 +1,25 @@
-//! In-network plans at an accelerator: a wave controller that holds back the generator of requests, memory, and the
-//! answers that come in (in-network paper, section IV-F and its Fig. 6).
+//! In-network plans at an accelerator: the generator of requests, memory, and the answers that come in (in-network
+//! paper, section IV-F and its Fig. 6).
 //!
-//! A wave is a number of consecutive lines; so many may be outstanding. A wave's credit comes back when all its results
-//! are in memory. Reads take a fixed time and a random one. Home accelerators add up partial sums in memory.
+//! The wave controller (`waves`) says which lines it may ask for. Reads take a fixed time and a random one. Home
+//! accelerators add up partial sums in memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::super::machine::OutputId;
 use super::super::options::{Credit, EvictionPolicy, Initiation};
 use super::lines::home_of;
-use super::packet::{Address, EdgeId, Line, Op, Operand, Packet, Subject};
+use super::operand::Operand;
+use super::packet::{Address, EdgeId, Line, Op, Packet, Subject};
 use super::port::Ports;
 use super::regions::Method;
-use super::{Setup, Shared, mixed, operand};
+use super::waves::Waves;
+use super::{Setup, Shared, mixed};
 use crate::plan::Direction;
 use crate::topology::NodeId;
 
 /// The bits from which random numbers for picking requests are made; the bits of every line's address are less.
 const PICKS: u64 = (u32::MAX as u64) << 32;
-
-/// A wave that has begun.
-#[derive(Debug, Clone, Copy)]
-struct Begun {
-    /// Lines, in order, of this wave and all before it.
-    end: u64,
-    /// When it began.
-    from: u64,
-}
-
-/// The wave controller: it says which lines a rank may ask for.
-#[derive(Debug, Default)]
-struct Waves {
-    /// The first wave that is open.
-    first: u64,
-    /// Lines that open waves still wait for.
-    open: VecDeque<u32>,
-    /// When the credits came back that no wave has.
-    credits: VecDeque<u64>,
-    /// Lines, in order, of all waves so far.
-    allowed: u64,
-    /// The last waves.
-    begun: VecDeque<Begun>,
-}
-
-impl Waves {
-    /// Begins waves of `all` lines as long as there are credits.
-    fn begin(&mut self, all: u64, setup: &Setup) {
-        while self.allowed < all {
-            let from = if setup.parameters.waves.is_none() { Some(0) } else { self.credits.pop_front() };
-            let Some(from) = from else { return };
-            let end = all.min(self.allowed + setup.parameters.wave_lines);
-            self.open.push_back((end - self.allowed) as u32);
-            self.begun.push_back(Begun { end, from });
-            self.allowed = end;
-        }
-    }
-
-    /// Says when the wave of line `taken` began; lines are asked for in order.
-    fn begin_of(&mut self, taken: u64) -> u64 {
-        while self.begun[0].end <= taken {
-            self.begun.pop_front();
-        }
-        self.begun[0].from
-    }
-
-    /// Takes a line off what its wave waits for; a wave that waits for nothing more gives its credit back.
-    fn credit(&mut self, place: u64, now: u64, setup: &Setup) {
-        let left = &mut self.open[(place / setup.parameters.wave_lines - self.first) as usize];
-        *left -= 1;
-        if *left == 0 {
-            self.credits.push_back(now);
-        }
-        while self.open.front() == Some(&0) {
-            self.open.pop_front();
-            self.first += 1;
-        }
-    }
-}
 
 /// A rank's part of an in-network plan.
 #[derive(Debug)]
@@ -134,8 +77,9 @@ impl Reduction {
     /// Makes a rank that has asked for nothing, and knows nothing but its own lines.
     pub fn new(rank: NodeId, setup: &Setup) -> Self {
         let all = setup.lines.count();
-        let own = |address: &&Address| setup.regions.method(address.tree) == Method::Write;
-        let own = if all == 0 { 0 } else { setup.lines.order(rank).iter().filter(own).count() as u64 };
+        let trees = 0..setup.regions.regions.len() as u32;
+        let missing =
+            trees.filter(|&tree| setup.regions.serves(tree, rank)).map(|tree| setup.lines.of_tree(tree)).sum();
         let mut reduction = Self {
             rank,
             waves: Waves::default(),
@@ -148,7 +92,7 @@ impl Reduction {
             sums: HashMap::new(),
             acks: HashMap::new(),
             known: vec![0; all.div_ceil(64) as usize],
-            missing: all - own,
+            missing,
         };
         reduction.start(0, setup);
         reduction
@@ -156,8 +100,7 @@ impl Reduction {
 
     /// Gives the waves all their credits at cycle `now`.
     fn start(&mut self, now: u64, setup: &Setup) {
-        let waves = setup.parameters.waves.map_or(0, |waves| u64::from(waves).min(setup.lines.count()));
-        self.waves.credits = (0..waves).map(|_| now).collect();
+        self.waves.start(now, setup);
         self.free_at = now;
     }
 
@@ -174,7 +117,7 @@ impl Reduction {
             }
             return;
         }
-        self.waves.begin(order.len() as u64, shared.setup);
+        self.waves.begin(self.rank, order, shared);
         self.free_at = self.free_at.max(now);
         self.blocked = None;
         loop {
@@ -188,9 +131,8 @@ impl Reduction {
             let Some(pick) = self.pick(shared.setup) else { return };
             let Candidate { place, begun } = self.candidates[pick];
             let address = order[place as usize];
-            let port = self.port_of(address, shared.setup);
-            if !ports.has_room(port, shared.setup) {
-                self.blocked = Some(port);
+            self.blocked = self.port_of(address, shared.setup).filter(|&port| !ports.has_room(port, shared.setup));
+            if self.blocked.is_some() {
                 return;
             }
             self.candidates.swap_remove_front(pick);
@@ -215,19 +157,26 @@ impl Reduction {
         }
     }
 
-    /// Returns the port of a line's request.
-    fn port_of(&self, address: Address, setup: &Setup) -> OutputId {
+    /// Returns the port of a line's request; a push that ends here needs none.
+    fn port_of(&self, address: Address, setup: &Setup) -> Option<OutputId> {
         let edge = match setup.regions.method(address.tree) {
+            Method::Push if setup.regions.ends_at(address.tree, self.rank) => return None,
             Method::Push => setup.regions.edge_up(address.tree, self.rank),
             Method::Pull | Method::Write => setup.regions.top(address.tree).first(),
         };
-        setup.routes.first(setup.regions.edge(edge).route).output
+        Some(setup.routes.first(setup.regions.edge(edge).route).output)
     }
 
     /// Sends the request for a line, as its tree is used.
     fn request(&mut self, address: Address, now: u64, ports: &mut Ports, shared: &mut Shared) {
-        let own = operand(self.rank, address);
+        let own = shared.setup.parameters.reducer.operand(self.rank, address);
         match shared.setup.regions.method(address.tree) {
+            // It is in the memory to which the others' operands are added.
+            Method::Push if shared.setup.regions.ends_at(address.tree, self.rank) => {
+                if let Some(sum) = self.gather(address, own, shared) {
+                    self.reduced(address, sum.operand, now, ports, shared);
+                }
+            }
             Method::Push => {
                 let edge = shared.setup.regions.edge_up(address.tree, self.rank);
                 self.send_read(over(Op::Operand, edge, address, own, shared), now, ports, shared);
@@ -261,7 +210,8 @@ impl Reduction {
             ports.send(over(Op::Pull, edge, address, Operand::default(), shared), now, false, shared);
         }
         let loaded = self.load(address, now, shared);
-        self.sums.insert(address, Sum { operand: operand(self.rank, address), loaded });
+        let operand = shared.setup.parameters.reducer.operand(self.rank, address);
+        self.sums.insert(address, Sum { operand, loaded });
     }
 
     /// Sends the result to all others.
@@ -281,7 +231,8 @@ impl Reduction {
             }
             Op::Pull => {
                 let edge = shared.setup.regions.edge_up(address.tree, self.rank);
-                let answer = over(Op::Answer, edge, address, operand(self.rank, address), shared);
+                let own = shared.setup.parameters.reducer.operand(self.rank, address);
+                let answer = over(Op::Answer, edge, address, own, shared);
                 self.send_read(answer, now, ports, shared);
             }
             Op::Answer => {
@@ -297,8 +248,13 @@ impl Reduction {
                     self.send_read(whole, now, ports, shared);
                 }
             }
+            Op::Operand => match self.gather(address, value, shared) {
+                Some(sum) => self.reduced(address, sum.operand, now, ports, shared),
+                None => shared.stats.fabric.writes += shared.setup.payload(packet.flits),
+            },
             Op::Ack => self.acknowledged(address, now, shared),
-            Op::Operand | Op::Whole => unreachable!("they end at switches"),
+            Op::Done => self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup),
+            Op::Whole => unreachable!("it ends at a switch"),
             Op::Data | Op::Flag => unreachable!("software sends them"),
         }
     }
@@ -306,8 +262,17 @@ impl Reduction {
     /// Adds to the partial sum of a line; returns it when it is whole.
     fn gather(&mut self, address: Address, operand: Operand, shared: &Shared) -> Option<Sum> {
         let sum = self.sums.entry(address).or_default();
-        sum.operand.add(operand);
+        sum.operand.add(operand, shared.setup.parameters.reducer.combine);
         if sum.operand.count < shared.setup.regions.ranks { None } else { self.sums.remove(&address) }
+    }
+
+    /// Push into this rank alone: tells those who contributed that the sum is here, so that they may send more.
+    fn reduced(&mut self, address: Address, sum: Operand, now: u64, ports: &mut Ports, shared: &mut Shared) {
+        self.know(address, sum, now, shared);
+        self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
+        for edge in shared.setup.regions.top(address.tree).numbers() {
+            ports.send(over(Op::Done, edge, address, Operand::default(), shared), now, false, shared);
+        }
     }
 
     /// Pull: goes on when all answers are here.
@@ -317,9 +282,12 @@ impl Reduction {
             self.start(now, shared.setup);
             return;
         }
-        self.multicast(address, sum, now, ports, shared);
+        let alone = shared.setup.regions.is_alone(address.tree);
+        if !alone {
+            self.multicast(address, sum, now, ports, shared);
+        }
         self.know(address, sum, now, shared);
-        if shared.setup.parameters.fabric.credit == Credit::Result {
+        if alone || shared.setup.parameters.fabric.credit == Credit::Result {
             self.waves.credit(shared.setup.lines.place(self.rank, address), now, shared.setup);
         }
     }
@@ -369,13 +337,13 @@ impl Reduction {
             shared.stats.fault(|| format!("{address} came twice to rank {}", self.rank));
             return;
         }
-        if !shared.setup.lines.is_right(address, sum, shared.setup.regions.expected(address.tree)) {
+        if !shared.setup.parameters.reducer.agrees(sum, shared.setup.lines.total(address)) {
             shared.stats.fault(|| format!("{address} is not at rank {} what the ranks contributed", self.rank));
         }
         self.known[word] |= bit;
         self.missing -= 1;
         shared.stats.fabric.writes += shared.setup.payload(shared.setup.flits(address));
-        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.real.to_bits().into(), self.rank.0, address.bits());
+        *shared.stats.fabric.digest.get_or_insert(0) ^= mixed(sum.element.into(), self.rank.0, address.bits());
         shared.stats.end = shared.stats.end.max(now);
     }
 
@@ -397,7 +365,8 @@ impl Reduction {
 
 /// Makes a packet that goes over an edge of its tree.
 fn over(op: Op, edge: EdgeId, address: Address, operand: Operand, shared: &Shared) -> Packet {
-    let flits = if op == Op::Pull { shared.setup.parameters.header_flits } else { shared.setup.flits(address) };
+    let without_payload = matches!(op, Op::Pull | Op::Done);
+    let flits = if without_payload { shared.setup.parameters.header_flits } else { shared.setup.flits(address) };
     let route = shared.setup.regions.edge(edge).route;
     Packet { edge: Some(edge), operand, ..Packet::new(op, route, Subject::Line(address), flits) }
 }

@@ -2,8 +2,10 @@
 //! (in-network paper, sections IV-C and IV-D; its Fig. 5). A deterministic one adds operands in a fixed order, and
 //! holds those that come early.
 
-use super::packet::{Address, EdgeId, Operand};
+use super::operand::Operand;
+use super::packet::{Address, EdgeId};
 use super::parameters::Parameters;
+use crate::number::Combine;
 
 /// A sum of which operands are missing.
 #[derive(Debug, Clone)]
@@ -34,11 +36,11 @@ struct Early {
 
 impl Entry {
     /// Adds an operand when it is its turn, and those that waited for it.
-    fn add_in_order(&mut self, place: u32, operand: Operand) {
+    fn add_in_order(&mut self, place: u32, operand: Operand, combine: Combine) {
         self.early.push(Early { place, operand });
         while let Some(at) = self.early.iter().position(|early| early.place == self.next) {
             let Early { operand, .. } = self.early.swap_remove(at);
-            self.operand.add(operand);
+            self.operand.add(operand, combine);
             self.next += 1;
         }
     }
@@ -82,13 +84,20 @@ impl ReductionTable {
 
     /// Adds to the entry of `address`, which is here, in the order of places if they are given; returns it, without
     /// keeping it, when all its operands are together.
-    pub fn add(&mut self, address: Address, operand: Operand, place: Option<u32>, now: u64) -> Option<Entry> {
+    pub fn add(
+        &mut self,
+        address: Address,
+        operand: Operand,
+        combine: Combine,
+        place: Option<u32>,
+        now: u64,
+    ) -> Option<Entry> {
         let at = self.entries.iter().rposition(|entry| entry.address == address).expect("it has an entry");
         let mut entry = self.entries.remove(at);
         let before = entry.early.len();
         match place {
-            Some(place) => entry.add_in_order(place, operand),
-            None => entry.operand.add(operand),
+            Some(place) => entry.add_in_order(place, operand, combine),
+            None => entry.operand.add(operand, combine),
         }
         self.early = self.early + entry.early.len() - before;
         entry.touched = now;

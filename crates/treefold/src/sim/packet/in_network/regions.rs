@@ -12,9 +12,11 @@ use super::packet::{Address, EdgeId, RouteId};
 use super::routes::Routes;
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::pipeline;
-use crate::plan::{Direction, Half, Held, LaneRef, LaneRoutes, Phase, Plan, Tree};
+use crate::plan::{self, Direction, Half, Held, LaneRef, LaneRoutes, Phase, Plan, Tree, pipeline};
 use crate::topology::{LinkId, NodeId};
+
+/// The algorithm whose ranks ask for sums that only they get; of others, ranks push.
+const PULL: &str = "innet-pull";
 
 /// How trees are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +82,8 @@ pub struct Region {
     pub method: Method,
     /// Pushes: the port of the root whose table reduces the first line; the next one reduces the second.
     pub table: u32,
+    /// Whether the root alone gets the sum, as in a reduce.
+    pub alone: bool,
 }
 
 /// All regions.
@@ -175,12 +179,14 @@ impl Manager<'_> {
                 self.regions.edges[number].table = self.table(tree, child);
             }
         }
-        let table = if method == Method::Push { self.table(tree, tree.root) } else { 0 };
+        let has_home = method == Method::Push && !self.plan.topology.is_rank(tree.root);
+        let table = if has_home { self.table(tree, tree.root) } else { 0 };
         let up = self.edge_of[..self.regions.ranks as usize].iter().map(|edges| edges[column(Direction::Up)]);
         self.regions.up.extend(up);
-        self.regions.regions.push(Region { root: tree.root, top, method, table });
+        let alone = tree.down == Half::None;
+        self.regions.regions.push(Region { root: tree.root, top, method, table, alone });
         for rank in NodeId::first(self.regions.ranks as usize) {
-            let routes = (method == Method::Push).then(|| self.home_routes(rank));
+            let routes = has_home.then(|| self.home_routes(rank));
             self.regions.homes.push(routes);
         }
         for edge in &self.regions.edges[first..] {
@@ -203,7 +209,7 @@ impl Manager<'_> {
         let (plan, edges) = (self.plan, &mut self.regions.edges);
         let (first, half) = (edges.len(), column(direction));
         let mut top = Edges { first: first as u32, count: 0 };
-        for edge in plan.half(self.phase, tree, direction) {
+        for edge in edges_of(plan, self.phase, tree, direction) {
             let back = edge.lane.reverse();
             if self.lane_routes.of(back).is_empty() {
                 let [from, to] = [edge.parent, edge.child].map(|node| plan.topology.node(node).name.as_str());
@@ -308,6 +314,25 @@ impl Regions {
         if self.method(tree) == Method::Write { 1 } else { self.ranks }
     }
 
+    /// Says whether the root of a tree alone gets its sums.
+    pub fn is_alone(&self, tree: u32) -> bool {
+        self.regions[tree as usize].alone
+    }
+
+    /// Says whether `rank` is the root of a tree.
+    pub fn ends_at(&self, tree: u32, rank: NodeId) -> bool {
+        self.regions[tree as usize].root == rank
+    }
+
+    /// Says whether `rank` gets the results of a tree from others.
+    pub fn serves(&self, tree: u32, rank: NodeId) -> bool {
+        match (self.is_alone(tree), self.method(tree)) {
+            (true, _) => self.ends_at(tree, rank),
+            (false, Method::Write) => !self.ends_at(tree, rank),
+            (false, Method::Push | Method::Pull) => true,
+        }
+    }
+
     /// Says how a tree is used.
     pub fn method(&self, tree: u32) -> Method {
         self.regions[tree as usize].method
@@ -366,14 +391,25 @@ pub fn lanes(plan: &Plan) -> Vec<LaneRef> {
     for (phase, tree) in plan.phases.iter().flat_map(|phase| plan.trees_of(phase).iter().map(move |tree| (phase, tree)))
     {
         lanes.extend(plan.half(phase, tree, Direction::Up).map(|edge| edge.lane));
-        for edge in plan.half(phase, tree, Direction::Down) {
+        for edge in edges_of(plan, phase, tree, Direction::Down) {
             lanes.extend([edge.lane, edge.lane.reverse()]);
         }
     }
     lanes
 }
 
-/// Says how a tree of a plan is used.
+/// Lists the edges of a half. A tree that only reduces has its reduce half's, turned around, as its broadcast half:
+/// over them pulls ask, and pushes are acknowledged.
+fn edges_of(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> Vec<plan::Edge> {
+    if direction == Direction::Down && tree.down == Half::None {
+        let turned = |edge: plan::Edge| plan::Edge { lane: edge.lane.reverse(), ..edge };
+        return plan.half(phase, tree, Direction::Up).map(turned).collect();
+    }
+    plan.half(phase, tree, direction).collect()
+}
+
+/// Says how a tree of a plan is used. Where sums end at one rank, only the plan's algorithm tells whether it asks for
+/// them.
 pub fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
     let of_rank = plan.topology.is_rank(tree.root);
     let all_get = plan.collective.definition().after == Held::Whole;
@@ -381,10 +417,11 @@ pub fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
         (true, true, true) if of_rank => Ok(Method::Pull),
         (true, true, true) => Ok(Method::Push),
         (true, false, true) if of_rank => Ok(Method::Write),
+        (false, true, false) if of_rank && plan.algorithm == PULL => Ok(Method::Pull),
+        (false, true, false) if of_rank => Ok(Method::Push),
         _ => misfit!(
-            "switches work in trees of this {}, and the packet simulator has them in all-reduces, all-gathers and \
-             broadcasts only: \
-             use --simulator flow",
+            "switches work in trees of this {}, and the packet simulator has them in all-reduces, reduce-scatters, \
+             reduces, all-gathers and broadcasts only, whose sums end at ranks: use --simulator flow",
             plan.collective
         ),
     }

@@ -19,9 +19,10 @@ use super::super::wires::{NEVER, Wires};
 use super::Shared;
 use super::packet::{Address, Op, Packet};
 use super::parameters::Parameters;
-use super::port::LinkEnd;
+use super::port::{LinkEnd, Sender};
 use super::reduction::partial;
 use super::reduction_table::ReductionTable;
+use super::retry::Receiver;
 use forwarding::{multicast, onward, over};
 use ports::{Held, Input, Output, Pending, Queued, Target, Waiting};
 
@@ -74,7 +75,7 @@ impl Switch {
             let inputs = self.inputs.iter().map(|input| input.due);
             now = inputs.chain(self.outputs.iter().map(|output| output.sender.due)).fold(next, u64::min);
         }
-        now
+        self.outputs.iter_mut().fold(now, |next, output| next.min(output.sender.retry(horizon, shared.wires)))
     }
 
     /// Takes in the packets and credits that have arrived.
@@ -85,7 +86,9 @@ impl Switch {
                 let (at, packet) = flits.take_whole();
                 input.due = flits.due();
                 let end = at + whole_cycles(u64::from(packet.flits) * input.flit);
-                input.wait(packet.channel.into(), Waiting { at, end, packet });
+                if input.receiver.as_mut().is_none_or(|receiver| receiver.keeps(&packet, end, wires)) {
+                    input.wait(packet.channel.into(), Waiting { at, end, packet, stalled: false });
+                }
             }
         }
         self.outputs.iter_mut().for_each(|output| output.sender.take_credits(now, wires));
@@ -130,7 +133,7 @@ impl Switch {
     fn give_out(&mut self, port: OutputId, at: u64, packet: Packet) {
         let first = self.inputs.len() - self.tables.len();
         let channel = usize::from(packet.op.is_response());
-        self.inputs[first + port.index()].wait(channel, Waiting { at, end: at, packet });
+        self.inputs[first + port.index()].wait(channel, Waiting { at, end: at, packet, stalled: false });
     }
 
     /// Routes what is at the inputs, so that it waits for its outputs; says when there may be more.
@@ -152,7 +155,7 @@ impl Switch {
 
     /// Routes the packets of an input's channel, up to a pull that must wait.
     fn admit_from(&mut self, number: usize, channel: usize, now: u64, shared: &mut Shared) {
-        while let Some(&Waiting { at, end, packet }) = self.inputs[number].queues[channel].front() {
+        while let Some(&Waiting { at, end, packet, .. }) = self.inputs[number].queues[channel].front() {
             let mut targets = std::mem::take(&mut self.targets);
             let goes_on = at <= now && self.decide(packet, now, &mut targets, shared);
             if goes_on {
@@ -166,6 +169,11 @@ impl Switch {
             }
             self.targets = targets;
             if !goes_on {
+                if at <= now {
+                    let first = self.inputs[number].queues[channel].front_mut().expect("it waits");
+                    shared.stats.fabric.stalls += u64::from(!first.stalled);
+                    first.stalled = true;
+                }
                 self.inputs[number].ready = self.inputs[number].ready.min(at);
                 return;
             }
@@ -254,6 +262,9 @@ impl Switch {
                 }
                 multicast(packet, targets, shared);
             }
+            Op::Done => {
+                multicast(packet, targets, shared);
+            }
             Op::Result => {
                 let copies = multicast(packet, targets, shared);
                 *self.acks.entry(packet.address()).or_default() += copies;
@@ -284,6 +295,13 @@ impl Switch {
     fn towards_root(&self, packet: Packet, shared: &Shared) -> Target {
         let (address, regions) = (packet.address(), &shared.setup.regions);
         let above = packet.edge.and_then(|edge| regions.edge(edge).above);
+        if let Some(above) = above
+            && packet.op == Op::Operand
+            && regions.edge(above).below.count == 1
+        {
+            // On the way from the home to one rank nothing else comes in.
+            return over(above, regions.edge(above).route, packet, shared);
+        }
         if packet.op != Op::Answer {
             return Target::table(regions.home(address, above, self.tables.len()), packet);
         }
@@ -335,7 +353,8 @@ impl Switch {
         self.tables[port].busy_until = done;
         shared.stats.arrived(&packet, done);
         let place = shared.setup.parameters.fabric.deterministic.then_some(edge.place);
-        if let Some(entry) = self.tables[port].add(address, packet.operand, place, now) {
+        let combine = shared.setup.parameters.reducer.combine;
+        if let Some(entry) = self.tables[port].add(address, packet.operand, combine, place, now) {
             let sum = onward(address, entry.onward, entry.operand, done, shared);
             let op = if entry.onward.is_none() { Op::Result } else { packet.op };
             self.give_out(port, done, Packet { op, ..sum });
@@ -364,9 +383,14 @@ impl Switch {
         next
     }
 
-    /// Lists for how long each wire was taken, in parts of a cycle.
-    pub fn busy(&self) -> impl Iterator<Item = u64> {
-        self.outputs.iter().map(|output| output.sender.occupancy.busy)
+    /// Lists the near ends of the links out.
+    pub fn senders(&self) -> impl Iterator<Item = &Sender> {
+        self.outputs.iter().map(|output| &output.sender)
+    }
+
+    /// Lists the far ends of the links in, where packets arrive corrupt.
+    pub fn receivers(&self) -> impl Iterator<Item = &Receiver> {
+        self.inputs.iter().filter_map(|input| input.receiver.as_ref())
     }
 
     /// Returns the most payloads that a table ever held.

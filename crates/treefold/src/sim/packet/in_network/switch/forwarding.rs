@@ -2,7 +2,8 @@
 
 use super::Target;
 use crate::sim::packet::in_network::Shared;
-use crate::sim::packet::in_network::packet::{Address, EdgeId, Op, Operand, Packet, RouteId, Subject};
+use crate::sim::packet::in_network::operand::Operand;
+use crate::sim::packet::in_network::packet::{Address, EdgeId, Op, Packet, RouteId, Subject};
 
 /// Sends a packet on over an edge of its tree.
 pub(super) fn over(edge: EdgeId, route: RouteId, packet: Packet, shared: &Shared) -> Target {
@@ -17,6 +18,7 @@ pub(super) fn onward(address: Address, edge: Option<EdgeId>, operand: Operand, n
         op: Op::Operand,
         channel: 0,
         hop: 0,
+        sequence: 0,
         flits: shared.setup.flits(address),
         route: edge.map(|edge| shared.setup.regions.edge(edge).route),
         edge,

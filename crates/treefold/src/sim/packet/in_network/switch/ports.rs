@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::sim::packet::in_network::packet::{Hop, Packet};
 use crate::sim::packet::in_network::parameters::Parameters;
 use crate::sim::packet::in_network::port::{LinkEnd, Sender};
+use crate::sim::packet::in_network::retry::Receiver;
 use crate::sim::packet::machine::{Occupancy, OutputId};
 use crate::sim::packet::wires::{NEVER, WireId};
 
@@ -16,6 +17,8 @@ pub(super) struct Waiting {
     /// When all of it is here.
     pub end: u64,
     pub packet: Packet,
+    /// Whether it had to wait for an entry of a table.
+    pub stalled: bool,
 }
 
 /// A place where packets come in: a link, or a table's way back into the switch.
@@ -24,6 +27,8 @@ pub(super) struct Input {
     /// Its wire, unless it is a table's.
     pub wire: Option<WireId>,
     pub credit_delay: u64,
+    /// Drops what arrives corrupt, if anything does.
+    pub receiver: Option<Receiver>,
     /// Time of a flit on the link, in parts of a cycle.
     pub flit: u64,
     pub due: u64,
@@ -125,6 +130,7 @@ impl Input {
         Self {
             wire: Some(link.id),
             credit_delay: link.wire.credit_delay,
+            receiver: Receiver::new(*link, parameters),
             flit: link.wire.flit,
             ..Self::of_table(parameters)
         }
@@ -161,7 +167,7 @@ impl Output {
     /// Makes the output at the beginning of a link.
     pub fn new(link: &LinkEnd, parameters: &Parameters) -> Self {
         Self {
-            sender: Sender::new(*link, parameters.buffer_flits, parameters.channels),
+            sender: Sender::new(*link, parameters),
             lists: std::iter::repeat_with(VecDeque::new).take(parameters.channels + 1).collect(),
             pending: 0,
             queues: vec![VecDeque::new(); parameters.channels],

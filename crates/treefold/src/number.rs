@@ -8,6 +8,8 @@ use std::str::FromStr;
 use bytemuck::{AnyBitPattern, NoUninit, cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::bail;
 use crate::error::{Error, Result, named};
@@ -52,7 +54,9 @@ pub enum Number {
 }
 
 /// A reduction operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum Operator {
     /// Addition.
     Sum,
@@ -136,6 +140,9 @@ impl Number {
 }
 
 impl Operator {
+    /// All operators.
+    pub const ALL: [Self; 7] = [Self::Sum, Self::Prod, Self::Min, Self::Max, Self::Band, Self::Bor, Self::Bxor];
+
     /// Returns the name.
     pub fn name(self) -> &'static str {
         OPERATORS.iter().find(|row| row.1 == self).expect("every operator has a row").0
@@ -148,7 +155,7 @@ impl Operator {
 /// If the numbers have no such operator: floats have no bits to combine, and complex numbers have no order.
 ///
 /// ```
-/// use treefold::run::number::{Number, Operator, combine};
+/// use treefold::number::{Number, Operator, combine};
 ///
 /// let maximum = combine(Number::Uint8, Operator::Max)?;
 /// let mut values = [1, 200, 3];
