@@ -346,9 +346,14 @@ class PacketCounts:
     fabric: Final[FabricCounts | None]
 
 class FabricCounts:
+    op: Final[str | None]
     evictions: Final[int]
     timeouts: Final[int]
     bypasses: Final[int]
+    stalls: Final[int]
+    failed_allocations: Final[int]
+    retransmissions: Final[int]
+    duplicates: Final[int]
     table_bytes: Final[int | None]
     timeout_cycles: Final[int | None]
     table_peak_bytes: Final[int]
