@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reproduction" / "results"
 QUICK = {"trials": 1, "skews": (0.5,)}
 FIGURES = [f"mtree/fig{number}" for number in range(6, 14)]
-MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig5", "fig9", "fig10", "authors")]
+MULTITREE = [f"multitree/{name}" for name in ("fig2", "fig4", "fig5", "fig9", "fig10", "authors")]
 MULTITREE_TRAINING = ["multitree/fig11a", "multitree/fig11b"]
 IN_NETWORK = [
     f"in-network/{name}" for name in ("fig7a", "fig7b", "fig8", "fig9", "fig10", "tables", "speedup", "latency")
@@ -57,6 +57,8 @@ def test_every_figure_runs(name, folder):
     ("name", "network"),
     [
         ("fig2", "torus:4x4"),
+        ("fig4", "mesh:2x2"),
+        ("fig4", "bigraph:4x8"),
         ("fig5", "mesh:2x2"),
         ("fig9", "mesh:4x4"),
         ("fig9", "bigraph:4x8"),

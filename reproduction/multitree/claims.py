@@ -1,16 +1,17 @@
 """Tests what the MultiTree paper's text says of its figures 2, 5, 9 and 10 on our rows, and compares cycles.
 
-The cycles to compare with come from runs of the simulator that the paper's authors published beside it.
+The cycles to compare with come from runs of the simulator that the paper's authors published beside it. Our machine was
+calibrated to them, so that they do not count as claims.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 import treefold
-from reproduction.figures import Claim, Row, near, networks_of, ours
+from reproduction.figures import Claim, Row, networks_of, ours
 from reproduction.multitree.machines import judged
 from reproduction.multitree.trials import FlowControl
-from reproduction.tolerances import ABOUT, ALMOST
+from reproduction.tolerances import ABOUT, ALMOST, GAIN, is_gain
 from treefold._core import format_size
 from treefold.schedule_tables import TableEntry
 
@@ -68,7 +69,8 @@ RING_ORDERS: dict[str, str] = {
 }
 """The order in which the authors' ring visits the ranks of networks with switches: it crosses them at every hop."""
 
-_TOLERANCE = {"ring": 0.005, "ring2d": 0.10, "dbtree": 0.05, "multitree": 0.05}
+_RING_TOLERANCE, _TOLERANCE = 0.005, 0.05
+"""A ring has neither contention nor ties, which in both simulators are up to chance: its cycles are to be the same."""
 _RIVALS = ("ring", "dbtree", "ring2d", "hdrm")
 _MESSAGE = "multitree, message-based"
 _FREE = "multitree, no lockstep"
@@ -78,6 +80,8 @@ SMALL_BYTES, LARGE_BYTES = 256 << 10, 16 << 20
 """The text's small sizes have at most so many bytes, its large ones at least."""
 _FACTORS = {"ring": 3.0, "ring2d": 1.4, "multiring (ours)": None}
 """The paper's MultiTree is so many times as fast as its rivals in Fig. 10."""
+_ONCE = 0.05
+"""Almost equal meant this part in Fig. 9 before one rule was written for all figures; rows tell which sizes miss it."""
 
 
 def _values(rows: Sequence[Row], network: str, algorithm: str, key: str = "algbw_Bps") -> dict[int, float]:
@@ -96,17 +100,10 @@ def _span(values: Sequence[float]) -> str:
 
 
 def fig2(rows: list[Row]) -> list[Claim]:
-    """Judge how much of the bandwidth head flits take."""
-    packets = {row["payload_bytes"]: row["head_overhead"] for row in rows if row["algorithm"] == "multitree"}
+    """Judge how much of the bandwidth head flits take if a message has only one; that of packets is a formula."""
     message = max(row["head_overhead"] for row in rows if row["algorithm"] == _MESSAGE)
-    network = networks_of(rows)[0]
-    most, least = packets[min(packets)], packets[max(packets)]
-    text = f"{network}: head flits for each flit of payload, {max(packets)} to {min(packets)} bytes"
-    measured = f"{least:.2%} to {most:.2%}"
-    return [
-        Claim(text, "6 to 25 %", "half a point", measured, abs(least - 0.06) < 0.005 and abs(most - 0.25) < 0.005),
-        Claim(f"{network}: the same, message-based", "nearly none", "1 %", f"{message:.2%}", message < 0.01),
-    ]
+    text = f"{networks_of(rows)[0]}: head flits for each flit of payload, message-based"
+    return [Claim(text, "nearly none", "1 %", f"{message:.2%}", message < 0.01)]
 
 
 _FIG5 = {
@@ -135,7 +132,7 @@ def fig5(rows: list[Row]) -> list[Claim]:
         if row["network"] == "mesh:2x2":
             claims.append(_same_tables())
         elif row["ranks"] == 64:
-            claims.append(_table_size(row))
+            claims += _table_size(row)
     return claims
 
 
@@ -145,11 +142,13 @@ def _same_tables() -> Claim:
     return Claim("mesh:2x2: tables that are the paper's, corrected", "4", "none", str(same), same == 4)
 
 
-def _table_size(row: Row) -> Claim:
-    bits, entries = row["entry_bits"], row["entries"]
-    measured = f"{entries} x {bits}, {row['bytes']} bytes"
-    text = f"{row['network']}: entries x bits of the longest table"
-    return Claim(text, "128 x 200, 3200 bytes", "at most", measured, entries <= 128 and bits == 200)
+def _table_size(row: Row) -> list[Claim]:
+    """Compare the entries of the longest table; their bits are ours, which were rounded to the paper's."""
+    entries, bits = row["entries"], row["entry_bits"]
+    return [
+        Claim(f"{row['network']}: entries of the longest table", "128", "none", str(entries), entries == 128),
+        ours(Claim(f"{row['network']}: bits of an entry", "200", "none", str(bits), bits == 200)),
+    ]
 
 
 def fig9(rows: list[Row]) -> list[Claim]:
@@ -210,44 +209,53 @@ _TOP_TICKS = {
 
 
 def _height(rows: list[Row], network: str) -> list[Claim]:
-    """Judge the highest bandwidth of message-based MultiTree, which is the highest of the paper's panel."""
+    """Compare message-based MultiTree's highest bandwidth with the end of the panel's axis, which is no sentence."""
     top, step = _TOP_TICKS.get(network, (10, 2))
     rates = _values(rows, network, _MESSAGE)
     if max(rates) < LARGE_BYTES:
         return []
     highest = max(rates.values()) / 1e9
     text = f"{network}: highest bandwidth, where the panel's axis ends"
-    return [Claim(text, f"{top} GB/s", f"a tick, {step} GB/s", f"{highest:.1f} GB/s", abs(highest - top) <= step)]
+    measured = f"{highest:.1f} GB/s"
+    return [ours(Claim(text, f"{top} GB/s", f"a tick, {step} GB/s", measured, abs(highest - top) <= step))]
 
 
 def _lockstep(rows: list[Row], network: str) -> list[Claim]:
-    """Judge whether lockstep gains at some size; the paper needs it for the best performance (section IV-A)."""
-    ratios = list(_ratios(rows, network, "multitree", _FREE).values())
-    text = f"{network}: multitree with lockstep over multitree without, at one size at least"
-    return [Claim(text, "above 1", "none", _span(ratios), max(ratios) > 1)]
+    """Judge whether lockstep gains at all sizes tried; the paper needs it for the best performance (section IV-A)."""
+    ratios = _ratios(rows, network, "multitree", _FREE)
+    text = f"{network}: multitree with lockstep over multitree without, {', '.join(map(format_size, ratios))}"
+    return [Claim(text, "above 1", "none", _span(list(ratios.values())), min(ratios.values()) > 1)]
 
 
 def _switched(rows: list[Row], network: str) -> list[Claim]:
-    claims = [*_small_and_large(rows, network, "multitree", "ring", "almost equal")]
-    claims += _small_and_large(rows, network, "dbtree", "ring", "below 1")
-    return claims + (
-        _small_and_large(rows, network, "multitree", "hdrm", "almost equal") if "bigraph" in network else []
-    )
+    pairs = [("multitree", "ring"), (_MESSAGE, "ring"), ("dbtree", "ring")]
+    pairs += [("multitree", "hdrm")] if "bigraph" in network else []
+    return [claim for own, rival in pairs for claim in _small_and_large(rows, network, own, rival)]
 
 
-def _small_and_large(rows: list[Row], network: str, own: str, rival: str, large_words: str) -> list[Claim]:
+def _small_and_large(rows: list[Row], network: str, own: str, rival: str) -> list[Claim]:
     """Judge whether an algorithm is ahead of a rival at all small sizes, and how they compare at all large ones."""
     ratios = _ratios(rows, network, own, rival)
-    small = [ratio for size, ratio in ratios.items() if size <= (min(ratios) if own == "dbtree" else SMALL_BYTES)]
-    large = [ratio for size, ratio in ratios.items() if size >= LARGE_BYTES]
+    most = min(ratios) if own == "dbtree" else SMALL_BYTES
+    small = [ratio for size, ratio in ratios.items() if size <= most]
+    large = {size: ratio for size, ratio in ratios.items() if size >= LARGE_BYTES}
     sizes = "the smallest size" if own == "dbtree" else f"up to {format_size(SMALL_BYTES)}"
     claims = [Claim(f"{network}: {own} over {rival}, {sizes}", "above 1", "none", _span(small), min(small) > 1)]
-    if large:
-        is_equal = large_words == "almost equal"
-        is_right = all(abs(ratio - 1) <= ALMOST if is_equal else ratio < 1 for ratio in large)
-        text = f"{network}: {own} over {rival}, {format_size(LARGE_BYTES)} and more"
-        claims.append(Claim(text, large_words, f"{ALMOST:.0%}" if is_equal else "none", _span(large), is_right))
+    text = f"{network}: {own} over {rival}, {format_size(LARGE_BYTES)} and more"
+    if large and own == "dbtree":
+        values = list(large.values())
+        claims.append(Claim(text, "below 1", "none", _span(values), max(values) < 1))
+    elif large:
+        claims.append(_almost_equal(text, large))
     return claims
+
+
+def _almost_equal(text: str, ratios: Mapping[int, float]) -> Claim:
+    """Judge by the rule of all figures, and tell which sizes would miss by the stricter one of before."""
+    off = [format_size(size) for size, ratio in ratios.items() if abs(ratio - 1) > _ONCE]
+    words = f" ({', '.join(off)}: not within {_ONCE:.0%})" if off else ""
+    is_right = all(abs(ratio - 1) <= ALMOST for ratio in ratios.values())
+    return Claim(text, "almost equal", f"{ALMOST:.0%}", f"{_span(list(ratios.values()))}{words}", is_right)
 
 
 def _break_even(rows: list[Row]) -> list[Claim]:
@@ -280,7 +288,12 @@ def _head_flits(rows: list[Row]) -> list[Claim]:
     where = f"{networks_of(rows)[0]}: " if len(networks_of(rows)) == 1 else ""
     text = f"{where}what message-based flow control gains at {format_size(size)}, network by network"
     measured = f"{min(both):.1%} to {max(both):.1%} (without lockstep: {min(alone):.1%} to {max(alone):.1%})"
-    return [Claim(text, "6 %", "1 point", measured, all(abs(gain - 0.06) <= 0.01 for gain in both))]
+    return [Claim(text, "6 %", "1 point", measured, is_head_flits(both))]
+
+
+def is_head_flits(gains: Sequence[float]) -> bool:
+    """Return whether all gains are the 6 % of the bandwidth that head flits take, to a point."""
+    return all(abs(gain - 0.06) <= 0.01 for gain in gains)
 
 
 def _strong(rows: list[Row], network: str) -> list[Claim]:
@@ -297,10 +310,19 @@ def fig10(rows: list[Row]) -> list[Claim]:
 def _scaling(rows: Sequence[Row]) -> list[Claim]:
     weak = _times([row for row in rows if row["size_bytes"] == 375 * row["ranks"] << 10])
     strong = _times([row for row in rows if row["size_bytes"] == STRONG_BYTES])
-    claims = [_faster(weak, _MESSAGE, rival, factor) for rival, factor in _FACTORS.items()]
+    claims = [_order(weak), *(_faster(weak, _MESSAGE, rival, factor) for rival, factor in _FACTORS.items())]
     for name in ("ring", "ring2d", _MESSAGE):
         claims += [_linear(name, weak[name]), _steady(name, strong[name])]
     return claims
+
+
+def _order(times: Mapping[str, Mapping[int, float]]) -> Claim:
+    """Judge which of the paper's three algorithms is the fastest, and which the slowest."""
+    names = ("ring", "ring2d", _MESSAGE)
+    ends = [{pick(names, key=lambda name: times[name][ranks]) for ranks in times["ring"]} for pick in (min, max)]
+    measured = "; ".join(" or ".join(sorted(end)) for end in ends)
+    text = "the fastest and the slowest, for every number of ranks"
+    return Claim(text, f"{_MESSAGE}; ring", "none", measured, ends == [{_MESSAGE}, {"ring"}])
 
 
 def _linear(name: str, times: Mapping[int, float]) -> Claim:
@@ -333,7 +355,8 @@ def _faster(times: dict[str, dict[int, float]], own: str, rival: str, factor: fl
     text = f"{own} over {rival}, {min(times[rival])} to {max(times[rival])} ranks"
     if factor is None:
         return ours(Claim(text, "above 1", "none", _span(ratios), min(ratios) > 1))
-    return near(text, factor, ratios, ABOUT)
+    is_right = all(is_gain(ratio - 1, factor - 1) for ratio in ratios)
+    return Claim(text, f"{factor:g} times", GAIN, _span(ratios), is_right)
 
 
 def theirs(row: Row) -> int:
@@ -344,14 +367,13 @@ def theirs(row: Row) -> int:
 
 
 def authors(rows: list[Row]) -> list[Claim]:
-    """Compare cycle counts, point by point."""
-    return [_cycles(row) for row in rows]
+    """Compare cycle counts, point by point; the machine was calibrated to them."""
+    return [ours(_cycles(row)) for row in rows]
 
 
 def _cycles(row: Row) -> Claim:
     name = row["algorithm"].partition(", ")[0]
-    is_loose = row["network"].startswith("mesh") and name == "multitree"
-    tolerance = 0.10 if is_loose else _TOLERANCE[name]
+    tolerance = _RING_TOLERANCE if name == "ring" else _TOLERANCE
     error = row["cycles"] / theirs(row) - 1
     text = f"{row['network']}: {row['algorithm']}, {row['size_bytes'] >> 10} KiB"
     measured = f"{row['cycles']} ({error:+.1%})"

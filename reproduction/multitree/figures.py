@@ -2,9 +2,10 @@
 
 The paper is "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning" by Huang, Majumder, Kim,
 Muzahid, Yum and Kim (ISCA 2021). The packet simulator has the paper's Table III. Where accelerators have several ports,
-figures 9 to 11 show two machines: a message takes any free interface, as the authors measured, or that of its port, as
-the paper's text says. All algorithms of a panel run on the same machine, and claims are judged on the first one. The
-strong baseline `multiring` is ours: it uses both directions and edge-disjoint cycles.
+figures 9 to 11 show two machines: a message takes any free interface, as the authors measured, or that of its port,
+which is our reading of the paper's section V-A, footnote 3 and Fig. 8. All algorithms of a panel run on the same
+machine, and claims are judged on the first one. The strong baseline `multiring` is ours: it uses both directions and
+edge-disjoint cycles.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from reproduction.drawing.panels import Line, Panel, draw_panels
 from reproduction.figures import Axis, Figure, Results, Row, Settings, networks_of, panel_of
-from reproduction.multitree import claims, training
+from reproduction.multitree import claims, steps, training
 from reproduction.multitree.machines import MACHINES
 from reproduction.multitree.trials import FlowControl, Interfaces, Point, TableSize
 from treefold._core import format_size
@@ -242,6 +243,7 @@ FIGURES: dict[str, Figure] = {
         claims.fig2,
         _draw_fig2,
     ),
+    **steps.FIGURES,
     "fig5": _figure(
         "Fig. 5: schedule tables",
         "The four tables of the 2x2 mesh (its accelerator 2 gathers flow 2: erratum). A table of 64 nodes has 128 "

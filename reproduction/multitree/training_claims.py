@@ -9,13 +9,16 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from reproduction.figures import Claim, Row, networks_of
+from reproduction.multitree.claims import is_head_flits
 from reproduction.multitree.machines import judged
-from reproduction.tolerances import GAIN, POINTS, is_gain
+from reproduction.tolerances import ALMOST, GAIN, POINTS, is_gain
 
 _CONVOLUTIONAL = ("alexnet", "fasterrcnn", "googlenet", "resnet50")
 _BOUND = ("ncf", "transformer")
 """The models whose iterations communication dominates."""
 _MESSAGE = "multitree, message-based"
+SHOWN = ("ring", "dbtree", "ring2d", "multitree", _MESSAGE)
+"""The algorithms of the paper's figures. Rows also have message-based rivals, of which one sentence speaks."""
 
 _Table = Mapping[str, Mapping[str, float]]
 """A table has seconds by algorithm and model."""
@@ -59,6 +62,7 @@ def _oneshot(rows: list[Row]) -> list[Claim]:
         _slowest(seconds, models, "all-reduce"),
         *_factors(seconds, models, "multitree", {"ring": 2.2, "ring2d": 1.51}),
         *_factors(seconds, models, _MESSAGE, {"ring": 2.3, "ring2d": 1.56}),
+        *_flow_control(seconds, models),
         *_gains(whole, _CONVOLUTIONAL, {"ring": 0.34, "ring2d": 0.15}),
         *_means(whole, {"ring": 1.81, "ring2d": 1.30}),
     ]
@@ -74,7 +78,7 @@ def _ring_share(seconds: _Table, whole: _Table) -> Claim:
 
 def _slowest(table: _Table, models: Sequence[str], what: str) -> Claim:
     """Judge whether DBTree is the slowest for every model."""
-    slowest = {max(table, key=lambda name: table[name][model]) for model in models}
+    slowest = {max(SHOWN, key=lambda name: table[name][model]) for model in models}
     text = f"the slowest {what}, model by model"
     return Claim(text, "dbtree", "none", ", ".join(sorted(slowest)), slowest == {"dbtree"})
 
@@ -86,6 +90,17 @@ def _factors(seconds: _Table, models: Sequence[str], name: str, published: Mappi
         mean = statistics.fmean(_ratios(seconds, rival, name, models))
         text = f"{name} over {rival}: all-reduce time, mean over models"
         claims.append(Claim(text, f"{factor:g} times", GAIN, f"{mean:.2f}", is_gain(mean - 1, factor - 1)))
+    return claims
+
+
+def _flow_control(seconds: _Table, models: Sequence[str]) -> list[Claim]:
+    """Judge what message-based flow control gains MultiTree for every model, and what the rivals, where they ran."""
+    rivals = [name for name in SHOWN[:3] if f"{name}, message-based" in seconds]
+    claims = []
+    for names in filter(None, (["multitree"], rivals)):
+        gains = [ratio - 1 for name in names for ratio in _ratios(seconds, name, f"{name}, message-based", models)]
+        text = f"{', '.join(names)}: what message-based flow control gains all-reduces, model by model"
+        claims.append(Claim(text, "6 %", "1 point", f"{min(gains):.1%} to {max(gains):.1%}", is_head_flits(gains)))
     return claims
 
 
@@ -102,13 +117,47 @@ def _gains(whole: _Table, models: Sequence[str], published: Mapping[str, float])
 def _layered(rows: list[Row]) -> list[Claim]:
     whole = _table(rows, "iteration_s")
     models = list(whole["ring"])
-    fastest = {min(whole, key=lambda name: whole[name][model]).partition(",")[0] for model in models}
+    fastest = {min(SHOWN, key=lambda name: whole[name][model]).partition(",")[0] for model in models}
     text = "the fastest iteration, model by model"
     return [
         Claim(text, "multitree", "none", ", ".join(sorted(fastest)), fastest == {"multitree"}),
         _slowest(whole, models, "iteration"),
         *_gains(whole, _CONVOLUTIONAL, {"ring": 0.10}),
         *_means(whole, {"ring": 2.0, "ring2d": 1.37}),
+        *_hidden(_table(rows, "communication_s"), _table(rows, "exposed_communication_s")),
+        *_similar(whole, _table(rows, "communication_s"), _table(rows, "exposed_communication_s")),
+    ]
+
+
+def _hidden(seconds: _Table, exposed: _Table) -> list[Claim]:
+    """Judge how much of the communication computation hides: most is over a half, a small amount at most a quarter."""
+
+    def parts(models: Sequence[str]) -> list[float]:
+        return [1 - exposed[name][model] / seconds[name][model] for name in SHOWN for model in models]
+
+    text = "the part of communication that computation hides, every algorithm"
+    most, little = parts(_CONVOLUTIONAL), parts(_BOUND)
+    spans = [f"{min(values):.0%} to {max(values):.0%}" for values in (most, little)]
+    return [
+        Claim(f"{', '.join(_CONVOLUTIONAL)}: {text}", "most", "above half", spans[0], min(most) > 0.5),
+        Claim(f"{', '.join(_BOUND)}: {text}", "a small amount", "at most 25 %", spans[1], max(little) <= 0.25),
+    ]
+
+
+def _similar(whole: _Table, seconds: _Table, exposed: _Table) -> list[Claim]:
+    """Judge what 2D-ring is on convolutional models: as fast as MultiTree, with more overlap in its iteration."""
+    overlapped = {
+        name: {model: (seconds[name][model] - exposed[name][model]) / whole[name][model] for model in _CONVOLUTIONAL}
+        for name in ("ring2d", "multitree")
+    }
+    times = _ratios(whole, "ring2d", "multitree", _CONVOLUTIONAL)
+    portions = _ratios(overlapped, "ring2d", "multitree", _CONVOLUTIONAL)
+    text = f"ring2d over multitree, {', '.join(_CONVOLUTIONAL)}"
+    is_near = all(abs(ratio - 1) <= ALMOST for ratio in times)
+    spans = [f"{min(values):.2f} to {max(values):.2f}" for values in (times, portions)]
+    return [
+        Claim(f"{text}: time of an iteration", "similar", f"{ALMOST:.0%}", spans[0], is_near),
+        Claim(f"{text}: the overlapped part of an iteration", "above 1", "none", spans[1], min(portions) > 1),
     ]
 
 
