@@ -255,8 +255,9 @@ fn breadth_first(topology: &Topology, forest: &Forest, edges: &[(RouteId, u16)],
 /// The most ranks for which the second order of turns is tried unasked: it needs the distances of all pairs.
 const MAX_RANKS_OF_BOTH_TURNS: u32 = 1024;
 
-/// Returns whether only the first order of turns is worth trying. Where nodes are alike, turns by root are balanced
-/// already; behind switches the order was seen to change nothing.
+/// Returns whether only the first order of turns is worth trying. On a torus, whose nodes are alike, turns by root are
+/// balanced already. On a mesh they are not, but either order takes as many steps, which decide; behind switches the
+/// order was seen to change nothing.
 fn is_regular(topology: &Topology) -> bool {
     let grid = matches!(topology.shape(), Shape::Grid { .. });
     grid || !topology.is_direct() || topology.ranks() > MAX_RANKS_OF_BOTH_TURNS

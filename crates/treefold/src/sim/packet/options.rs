@@ -16,7 +16,7 @@ use crate::units::{Bytes, Frequency, Time};
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Interfaces {
-    /// Each port has its own interface, as the paper's text says.
+    /// Each port has its own interface, which is our reading of the paper: no sentence says so.
     Bound,
     /// Any free interface serves, the lowest number first, as in the authors' simulator. A run ends when the last
     /// credit is back.
@@ -42,15 +42,18 @@ pub enum FlowControl {
 pub struct Options {
     /// The network interface that a message takes: that of the link on which it leaves (bound), or any that is free
     /// (shared).
-    #[schemars(extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
+    #[schemars(extend(
+        "x-paper" = "our reading of MultiTree, section V-A, footnote 3 and Fig. 8",
+        "x-readers" = ["routers"]
+    ))]
     pub interfaces: Interfaces,
     /// The number of network interfaces of a rank, each with a port; by default one per link, or if they are shared, as
     /// many as the plan uses at once.
-    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
+    #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section V-A", "x-readers" = ["routers"]))]
     pub ports: Option<u32>,
     /// Whether a rank starts a step only when its sends of the step before are done, and waits for the estimated time
     /// of each step in which it sends nothing. By default it does so if the plan promises to use no link twice in a
-    /// step. It makes shared interfaces faster, but never bound ones.
+    /// step. It can make shared interfaces faster, but never bound ones.
     #[schemars(extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
     pub lockstep: Option<bool>,
     /// The packets that have a head flit: all (packet), or only the first one of each message (message).
