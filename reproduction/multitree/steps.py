@@ -113,7 +113,7 @@ def _draw(rows: list[Row], subtitle: str) -> bytes:
     groups: dict[str, Sequence[Bar]] = {}
     for network in networks_of(rows):
         own = {row["algorithm"]: row["steps_of_phase"] for row in rows if row["network"] == network}
-        groups[network] = [
+        groups[network.replace(":", ":\n")] = [
             Bar(name, {"steps": steps / own["ring"]}, str(steps)) for name, steps in own.items() if steps is not None
         ]
     return draw_bars(groups, title="Fig. 4: steps of a phase", subtitle=subtitle, y_label="steps over ring's")

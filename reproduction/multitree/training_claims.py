@@ -64,7 +64,7 @@ def _oneshot(rows: list[Row]) -> list[Claim]:
         *_factors(seconds, models, _MESSAGE, {"ring": 2.3, "ring2d": 1.56}),
         *_flow_control(seconds, models),
         *_gains(whole, _CONVOLUTIONAL, {"ring": 0.34, "ring2d": 0.15}),
-        *_means(whole, {"ring": 1.81, "ring2d": 1.30}),
+        *_means(whole, {"ring": 1.81, "ring2d": 1.30}, tells_reduction=True),
     ]
 
 
@@ -161,11 +161,16 @@ def _similar(whole: _Table, seconds: _Table, exposed: _Table) -> list[Claim]:
     ]
 
 
-def _means(whole: _Table, published: Mapping[str, float]) -> list[Claim]:
-    """Compare the mean speed-up of those models whose iterations communication dominates."""
+def _means(whole: _Table, published: Mapping[str, float], *, tells_reduction: bool = False) -> list[Claim]:
+    """Compare the mean speed-up of those models whose iterations communication dominates.
+
+    The abstract's reading, how much less time the best of them takes, may stand beside.
+    """
     claims = []
     for rival, factor in published.items():
-        mean = statistics.fmean(_ratios(whole, rival, "multitree", _BOUND))
+        ratios = _ratios(whole, rival, "multitree", _BOUND)
+        mean = statistics.fmean(ratios)
+        measured = f"{mean:.2f}, time down by {1 - 1 / max(ratios):.0%}" if tells_reduction else f"{mean:.2f}"
         text = f"multitree over {rival}, {' and '.join(_BOUND)}: training performance, mean"
-        claims.append(Claim(text, f"{factor:g} times", GAIN, f"{mean:.2f}", is_gain(mean - 1, factor - 1)))
+        claims.append(Claim(text, f"{factor:g} times", GAIN, measured, is_gain(mean - 1, factor - 1)))
     return claims
