@@ -101,7 +101,7 @@ def test_background_messages_have_latencies_in_the_packet_simulator():
         ({"background_load": 0.1, "background_bytes": 0}, "background messages must have 1 byte to 1MiB"),
         (
             {"simulator": Machine(table=1024)},
-            "table has no effect: pushes and pulls read it, and this plan has routers",
+            "table=1KiB has no effect: it is only for pushes and pulls, and this plan is simulated with routers",
         ),
         ({"simulator": Machine(kept_channels=1)}, "kept_channels=1 keeps virtual channels for background traffic"),
         (
