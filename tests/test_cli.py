@@ -178,6 +178,7 @@ def test_every_collective_of_every_network(spec):
         ("plan torus:4x4 -a multitree --trees 17", "asked for 17 trees on 16 ranks; ask for at most 16"),
         ("topology dgx2:planes=x", "planes='x' is not a number; write for example dgx2"),
         ("topology dgx2:planes=-1", "planes='-1' is not a whole number from 0 on, or is too large; write"),
+        ("plan torus:4x4 -a multitree,ring", "this command takes one algorithm; 'treefold compare'"),
         ("plan torus:4x4 --tree-order widdershins", "tree order 'widdershins' is unknown"),
         ("plan torus:4x4 --neighbor-order far", "neighbor order 'far' is unknown"),
         ("plan torus:4x4 --collective scan", "collective 'scan' is unknown"),

@@ -246,7 +246,7 @@ def _giving_way(first: Request, request: Request, fresh: Plan) -> str:
     values = {name: getattr(first.options, name) for name in limits(first.options) if name not in left}
     dropped = [f"{name.replace('_', ' ')} {declarations[name].written(value)}" for name, value in values.items()]
     parts = [] if first.algorithm in ("auto", fresh.algorithm) else [f"{fresh.algorithm} takes its place"]
-    parts += [f"{' and '.join(dropped)} {'are' if len(dropped) > 1 else 'is'} dropped"] if dropped else []
+    parts += [f"{', '.join(dropped)} {'are' if len(dropped) > 1 else 'is'} dropped"] if dropped else []
     return ", and ".join(parts)
 
 

@@ -137,8 +137,6 @@ class Command(TyperCommand):
         parse = parser.parse_args
 
         def parse_once(args: list[str]) -> Any:
-            if not ctx.resilient_parsing:
-                _refuse_unknown_values(args)
             try:
                 values, rest, order = parse([*_with_values(args)])
             except USAGE_ERROR as error:
@@ -146,6 +144,7 @@ class Command(TyperCommand):
                 raise
             if not ctx.resilient_parsing:
                 _refuse_twice(order)
+                _refuse_unknown_values(args)
             return values, rest, order
 
         parser.parse_args = parse_once  # type: ignore[method-assign]

@@ -66,7 +66,7 @@ class WorkerOptions:
     timeout: Annotated[
         float,
         seconds_option(
-            "The timeout of the rendezvous, in which workers exchange addresses: 60 (in seconds), or 60s, or 500ms."
+            "The timeout of the rendezvous, in which workers exchange addresses, in seconds or with a unit (500ms)."
         ),
     ] = 60
 

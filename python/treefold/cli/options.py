@@ -161,7 +161,8 @@ def one_algorithm(given: str | None) -> str | None:
     """Return the algorithm that is given; refuse a list of several."""
     if given is not None and "," in given:
         raise TreefoldError(
-            f"--algorithm {given}: this command takes one algorithm; 'treefold compare' and 'treefold train' take several"
+            f"--algorithm {given}: this command takes one algorithm; 'treefold compare' and 'treefold train' take "
+            "several"
         )
     return given
 

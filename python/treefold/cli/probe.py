@@ -24,7 +24,9 @@ class ProbeWorkers(WorkerOptions):
 
     timeout: Annotated[
         float,
-        seconds_option("The timeout for other workers between measurements, at least 30s: 60 (in seconds), or 60s."),
+        seconds_option(
+            "The timeout for other workers between measurements, in seconds or with a unit (90s); at least 30s."
+        ),
     ] = 60
 
 
@@ -39,8 +41,8 @@ class Limits:
     seconds: Annotated[
         float | None,
         seconds_option(
-            "The approximate time of the whole probe: 20 (in seconds), or 20s. It is divided among the transfers, and "
-            "each takes 0.1 to 5 seconds; by default each takes 1 second."
+            "The approximate time of the whole probe, in seconds or with a unit (20s). It is divided among the "
+            "transfers, and each takes 0.1 to 5 seconds; by default each takes 1 second."
         ),
     ] = None
     most_bytes: Annotated[

@@ -98,7 +98,8 @@ def reproduce(
     for each in reproduction.named(name):
         unused = reproduction.misfits(settings, reproduction.figures()[each])
         if unused and each == name:
-            raise TreefoldError(f"{name} does not take {' and '.join(unused)}; drop {'it' if unused[1:] == [] else 'them'}")
+            them = "it" if len(unused) == 1 else "them"
+            raise TreefoldError(f"{name} does not take {' and '.join(unused)}; drop {them}")
         if unused:
             notify(f"{each} is skipped, because it does not take {' and '.join(unused)}")
             continue

@@ -79,9 +79,7 @@ class SimulateWith(SimulatorOptions):
 
     simulator: Annotated[
         str | None,
-        simulator_option(
-            "analytic; flow with several plans, --background or --trace; packet with --machine or --set"
-        ),
+        simulator_option("analytic; flow with several plans, --background or --trace; packet with --machine or --set"),
     ] = None
 
 

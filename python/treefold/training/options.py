@@ -90,9 +90,9 @@ class TrainingOptions:
         default=None,
         metadata=_help(
             "The time at which gradients are all-reduced: all after the backward pass (none), layer by layer as they "
-            "become ready (layer), or bucket by bucket as DDP does (bucket). With fsdp it tells what is gathered "
-            "during the compute: nothing (none), the next layer (layer) or the next bucket (bucket). The default is "
-            "none, or layer for fsdp.",
+            "become ready (layer), or bucket by bucket as DDP does (bucket). If the sharding is fsdp, it tells what is "
+            "gathered during the compute: nothing (none), the next layer (layer) or the next bucket (bucket). The "
+            "default is none, or layer for fsdp.",
             values=OVERLAPS,
         ),
     )
