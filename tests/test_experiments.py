@@ -156,16 +156,19 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
     ("arguments", "words"),
     [
         (["mtree/fig5"], "figure 'mtree/fig5' is unknown; did you mean mtree/fig6"),
-        (["mtree/fig9", "--trials", "0"], "trials must be at least 1, got 0"),
-        (["mtree/fig6", "--skews", "2"], "skewness must be between 0 and 1, got 2"),
-        (["mtree/fig6", "--skews", "x"], "'x' is not a list of numbers; write for example"),
+        (["mtree/fig6", "--trials", "0"], "trials must be at least 1, got 0"),
+        (["mtree/fig6", "--skews", "2"], "--skews '2' is not a list of numbers from 0 to 1; write for example"),
+        (["mtree/fig6", "--skews", "x"], "--skews 'x' is not a list of numbers from 0 to 1; write for example"),
         (["mtree/fig9", "--networks", "mars"], "has no network 'mars'; it has b4"),
         (["mtree/fig9", "-o", ROOT / "README.md"], "cannot be made"),
-        (["mtree/fig9", "--sizes", "1MiB"], "chunks does not take --sizes; drop --sizes"),
-        (["mtree/fig11", "--skews", "0.5"], "0.7) does not take --skews; drop --skews"),
-        (["multitree/fig9", "--trials", "5", "--skews", "1"], "does not take --trials and --skews; drop --trials and"),
+        (["mtree/fig9", "--sizes", "1MiB"], "error: mtree/fig9 does not take --sizes; drop it"),
+        (["mtree/fig11", "--skews", "0.5"], "error: mtree/fig11 does not take --skews; drop it"),
+        (["multitree/fig9", "--trials", "5", "--skews", "1"], "does not take --trials and --skews; drop them"),
         (["multitree/fig9", "--networks", "mesh:2x2"], "has no network 'mesh:2x2'; it has torus:4x4, "),
-        (["multitree/fig10", "--networks", "torus:4x4", "--sizes", "32KiB"], "does not take --sizes; drop --sizes"),
+        (
+            ["multitree/fig10", "--networks", "torus:4x4", "--sizes", "32KiB"],
+            "multitree/fig10 does not take --sizes; drop it",
+        ),
     ],
 )
 def test_mistakes_are_one_line(arguments, words):

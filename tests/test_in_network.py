@@ -230,11 +230,11 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
         ),
         (
             ["-a", "innet-push", "--set", "barrier=true"],
-            "barrier has no effect: pulls read it, and this plan has pushes",
+            "barrier=true has no effect: it is only for pulls, and this plan is simulated with pushes",
         ),
         (
             ["-a", "innet-pull", "--set", "table=256B", "--set", "deterministic=true"],
-            "table has no effect: with deterministic=true nothing reads it; leave table out",
+            "table=256B has no effect: with deterministic=true nothing reads it; leave table out",
         ),
         (["-a", "innet-push", "--collective", "all-to-all"], "switches work in trees of this all-to-all"),
     ],

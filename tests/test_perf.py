@@ -222,10 +222,12 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--local", "65536", "--transport", "tcp", "--size", "4"), "its processes take at least 2.5TiB of memory"),
         (("--local", "0"), "--local 0: it takes 1 to 65536 workers"),
         (("--timeout", "nan", "--transport", "tcp"), "--timeout nan: must be more than 0 and less than 1e+07 seconds"),
+        (("--timeout", "60x"), "'--timeout': time '60x': write a number and a unit, such as"),
         (("--timeout", "1e300", "--transport", "tcp"), "--timeout 1e+300: must be more than 0"),
         (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes are both given; drop one"),
         (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
         (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run"),
+        (("--adapt", "foo"), "--adapt 'foo' is unknown; known are same, auto"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
         (
             ("ring:5",),

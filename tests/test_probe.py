@@ -308,7 +308,8 @@ def test_processes_with_names_print_on_rank_0_only(tmp_path):
         (["--local", "2", "--bytes", "many"], "many"),
         (["--local", "2", "--links", "/nowhere.json"], "/nowhere.json"),
         (["--local", "2", "--seconds", "0.1"], "raise --seconds"),
-        (["--local", "2", "--timeout", "5"], "write 30 or more"),
+        (["--local", "2", "--seconds", "100ms"], "raise --seconds"),
+        (["--local", "2", "--timeout", "5s"], "--timeout 5: it takes a while to notice dead connections; write 30 or"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, monkeypatch):

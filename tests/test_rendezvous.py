@@ -14,6 +14,7 @@ import pytest
 
 from treefold import TreefoldError, rendezvous
 from treefold.rendezvous.frames import receive_frame, send_frame
+from treefold.rendezvous.identity import listening_address
 from treefold.rendezvous.sockets import address_of, connect, free_port, listen
 from treefold.rendezvous.variables import VARIABLES
 
@@ -375,6 +376,9 @@ def test_interfaces_are_names_or_addresses(monkeypatch):
         close(places)
     with pytest.raises(TreefoldError, match="interface 'eth77' does not exist here; there are "):
         address_of("eth77")
+    monkeypatch.setenv("TREEFOLD_INTERFACE", "eth77")
+    with pytest.raises(TreefoldError, match="TREEFOLD_INTERFACE: interface 'eth77' does not exist here; there are "):
+        listening_address(None)
 
 
 def test_frames_refuse_what_is_too_large():

@@ -115,7 +115,12 @@ def test_limits_that_nothing_keeps_any_more_give_way_unless_they_are_asked_for()
     line = star.without_links([("GPU0", "GPU2"), ("GPU0", "GPU3"), ("GPU1", "GPU3")])
     replanned = treefold.replan(plan, line)
     assert treefold.check(replanned.plan).correct and "height" not in replanned.plan.options
-    assert "allow height" in replanned.gave_way and replanned.gave_way.endswith("without the old limits")
+    assert "allow height" in replanned.gave_way
+    assert replanned.gave_way.endswith("): packing takes its place, and height 1 is dropped")
+    packed = treefold.plan(star, "packing", height=1, trees=3)
+    assert treefold.replan(packed, line).gave_way.endswith("): trees 3, height 1 are dropped")
+    released = treefold.replan(plan, line, height=None)
+    assert released.plan.algorithm == "mtree" and not released.gave_way
     with pytest.raises(treefold.MisfitError, match="allow height 2"):
         treefold.replan(plan, line, height=1)
 

@@ -101,7 +101,7 @@ def test_background_messages_have_latencies_in_the_packet_simulator():
         ({"background_load": 0.1, "background_bytes": 0}, "background messages must have 1 byte to 1MiB"),
         (
             {"simulator": Machine(table=1024)},
-            "table has no effect: pushes and pulls read it, and this plan has routers",
+            "table=1KiB has no effect: it is only for pushes and pulls, and this plan is simulated with routers",
         ),
         ({"simulator": Machine(kept_channels=1)}, "kept_channels=1 keeps virtual channels for background traffic"),
         (
@@ -147,9 +147,10 @@ def test_the_trace_of_several_jobs_has_a_process_for_each(files, tmp_path):
     [
         (["{0}", "{1}", "--simulator", "analytic"], "the analytic simulator takes one plan at a time"),
         (["{0}", "ring:8"], "ring:8 is not the file of a plan, and only plans run together"),
+        (["{0}", "no.json"], "error: no.json: no such file; check the path"),
         (["{0}", "{1}", "-a", "ring"], "is already a plan; drop --algorithm"),
         (["{0}", "--background", "1"], "background load 1 is not from 0 to below 1"),
-        (["{0}", "--background-bytes", "64B"], "has no effect without background traffic"),
+        (["{0}", "--background-bytes", "64B"], "without background traffic; set its load with --background"),
     ],
 )
 def test_the_command_refuses_in_one_line(files, arguments, message):

@@ -215,7 +215,7 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is not a name"),
         (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
         (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is not a name"),
-        (lambda: treefold.train("alexnet", "ring:4", compute_overhead="x"), "compute_overhead is 'x'; it must be"),
+        (lambda: treefold.train("alexnet", "ring:4", compute_overhead="x"), "--compute-overhead is 'x'; it must be"),
         (lambda: treefold.train("alexnet", "ring:4", gradient_bytes=10**5000), "must be at most"),
     ],
 )

@@ -50,7 +50,7 @@ INTRODUCTION = """\
 
 <!-- make options writes this page from the declarations in the code; do not edit it. -->
 
-All planners accept an option, unless it says which do. A quantity is written with its unit: `8KiB`, `80ns`,
+Each option of planners names those that accept it. A quantity is written with its unit: `8KiB`, `80ns`,
 `10Mbit/s`, `1.5GHz`. The [glossary](glossary.md) explains the words. "Source" tells which paper an option comes from:
 
 - *MultiTree*: "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning" (ISCA 2021);

@@ -87,7 +87,7 @@ def _why_not(request: Request, name: str, best: Plan, time_s: float) -> str | No
     if not planning.is_quick(network, name):
         return f"takes long with {network.ranks} ranks and {network.num_links} links: not tried unless it is named"
     if best.collective == "all-reduce" and time_s <= 1.01 * bounds_of(network).seconds(request.size_bytes):
-        return f"not tried: {best.algorithm} is within 1 % of what no all-reduce can beat"
+        return f"not tried: {best.algorithm} is within 1 % of the bound"
     return None
 
 

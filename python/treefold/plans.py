@@ -236,9 +236,18 @@ def _first_that_fits(requests: Iterator[Request]) -> tuple[Request, Plan, str]:
                 first, misfit = request, error
             misfits.append(f"{request.algorithm} does not fit any more ({error})")
             continue
-        dropped = "" if not misfits or limits(request.options) == limits(first.options) else ", without the old limits"
-        return request, fresh, f"{misfits[0]}: {fresh.algorithm} takes its place{dropped}" if misfits else ""
+        return request, fresh, f"{misfits[0]}: {_giving_way(first, request, fresh)}" if misfits else ""
     raise misfit
+
+
+def _giving_way(first: Request, request: Request, fresh: Plan) -> str:
+    """Say which algorithm and which limits gave way between two requests."""
+    declarations, left = declared.options("planner"), limits(request.options)
+    values = {name: getattr(first.options, name) for name in limits(first.options) if name not in left}
+    dropped = [f"{name.replace('_', ' ')} {declarations[name].written(value)}" for name, value in values.items()]
+    parts = [] if first.algorithm in ("auto", fresh.algorithm) else [f"{fresh.algorithm} takes its place"]
+    parts += [f"{', '.join(dropped)} {'are' if len(dropped) > 1 else 'is'} dropped"] if dropped else []
+    return ", and ".join(parts)
 
 
 def check(plan: Plan) -> Verdict:

@@ -235,7 +235,17 @@ fn range(property: &Value) -> (f64, f64) {
     (bound("minimum", f64::NEG_INFINITY), bound("maximum", most))
 }
 
-/// Returns a value as a person would write it.
+/// Returns a value of a property as a person would write it on a command line.
+pub(crate) fn written(value: &Value, property: &Value) -> String {
+    let is_quantity = property["format"].as_str().and_then(quantity_of).is_some();
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if is_quantity => with_unit(number.as_f64().expect("it fits"), property),
+        _ => plain(value),
+    }
+}
+
+/// Returns a value as an error shows it.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "none".into(),

@@ -3,14 +3,15 @@
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from treefold import checks, declared
-from treefold._core import nearest
+from treefold._core import is_spec, nearest
 from treefold.errors import TreefoldError
 from treefold.text import shortened, visible
 
@@ -143,6 +144,7 @@ class Command(TyperCommand):
                 raise
             if not ctx.resilient_parsing:
                 _refuse_twice(order)
+                _refuse_unknown_values(args)
             return values, rest, order
 
         parser.parse_args = parse_once  # type: ignore[method-assign]
@@ -160,6 +162,15 @@ def _with_values(args: Sequence[str]) -> Iterator[str]:
         values = _ALONE.get(as_known(arg.removeprefix("--"))) if arg.startswith("--") else None
         if values and (after is None or as_known(after) not in values):
             yield values[0]
+
+
+def _refuse_unknown_values(args: Sequence[str]) -> None:
+    """Refuse a word after an option that may stand alone, if it is no value of it and no argument of the command."""
+    for arg, after in pairwise(args):
+        values = _ALONE.get(as_known(arg.removeprefix("--"))) if arg.startswith("--") else None
+        # A word that could be a file or a network is left to what reads those.
+        if values and re.fullmatch(r"\w+", after) and not (is_spec(after) or Path(after).exists()):
+            checks.name(arg, after, values)
 
 
 def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:

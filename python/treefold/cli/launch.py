@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from treefold import environment, interrupts
+from treefold import _core, environment, interrupts
 from treefold.cli.app import as_known
 from treefold.cli.terminal import track
 from treefold.errors import TreefoldError
@@ -33,6 +33,21 @@ _PROCESS_BYTES = 40 << 20
 """The least memory of a worker process."""
 
 
+def seconds_option(help_text: str) -> Any:
+    """Return an option for a time, whose value is in seconds."""
+    return typer.Option(help=help_text, metavar="TIME", parser=_seconds)
+
+
+def _seconds(text: str | float) -> float:
+    """Return a time in seconds: a number of them, or a text with a unit."""
+    with suppress(ValueError):
+        return float(text)
+    try:
+        return _core.parse_time(str(text))
+    except TreefoldError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """The options of workers: where they meet, and how long they wait for each other."""
@@ -49,7 +64,10 @@ class WorkerOptions:
         ),
     ] = None
     timeout: Annotated[
-        float, typer.Option(help="The timeout of the rendezvous, in which workers exchange addresses, in seconds.")
+        float,
+        seconds_option(
+            "The timeout of the rendezvous, in which workers exchange addresses, in seconds or with a unit (500ms)."
+        ),
     ] = 60
 
     def check(self, least: int) -> None:

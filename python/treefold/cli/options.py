@@ -91,8 +91,8 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE|FILE",
-            "Limit the total rate at which each accelerator sends, and that at which it receives: to one rate, or to "
-            "those in a file of caps by name. A limit is modelled as a switch.",
+            "Limit the total rate at which each accelerator sends, and that at which it receives, to one rate or to "
+            "those in a file of caps by name; a limit becomes a switch.",
         ),
     ] = None
     ranks: Annotated[
@@ -157,6 +157,16 @@ class CollectiveOptions:
         return {"collective": collective, "root": self.root or 0}
 
 
+def one_algorithm(given: str | None) -> str | None:
+    """Return the algorithm that is given; refuse a list of several."""
+    if given is not None and "," in given:
+        raise TreefoldError(
+            f"--algorithm {given}: this command takes one algorithm; 'treefold compare' and 'treefold train' take "
+            "several"
+        )
+    return given
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
     """The algorithm, the collective and its root; None if they are not given."""
@@ -168,7 +178,7 @@ class PlanOptions:
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
         what = CollectiveOptions(collective=self.collective, root=self.root)
-        return {"algorithm": "auto" if self.algorithm is None else self.algorithm, **what.asked()}
+        return {"algorithm": one_algorithm(self.algorithm) or "auto", **what.asked()}
 
 
 def _planner_fields() -> Iterator[tuple[str, Any, Any]]:
@@ -207,17 +217,19 @@ def _simulator(help_text: str, *names: str, **others: Any) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel=_SIMULATOR, **others)
 
 
+def simulator_option(default: str) -> Any:
+    """Return the option that names the simulator; `default` says in words which one is the default."""
+    return _simulator(
+        f"The simulator: analytic, flow or packet; by default {default}.",
+        autocompletion=completing(simulation.SIMULATORS),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SimulatorOptions:
     """The options of simulators: the simulator, the meaning of latency, and the machine."""
 
-    simulator: Annotated[
-        str | None,
-        _simulator(
-            "The simulator: analytic, flow or packet; by default analytic, or packet with --machine or --set.",
-            autocompletion=completing(simulation.SIMULATORS),
-        ),
-    ] = None
+    simulator: Annotated[str | None, simulator_option("analytic, or packet with --machine or --set")] = None
     link_model: Annotated[
         str,
         _simulator(
@@ -228,7 +240,11 @@ class SimulatorOptions:
     machine: Annotated[Path | None, _simulator("The TOML file of a machine; see 'treefold machine'.")] = None
     setting: Annotated[
         list[str] | None,
-        _simulator("Set an option of the machine: wave=4KiB; may be repeated.", "--set", metavar="KEY=VALUE"),
+        _simulator(
+            "Set a machine option ('treefold machine' lists them), for example wave=4KiB; may be repeated.",
+            "--set",
+            metavar="KEY=VALUE",
+        ),
     ] = None
 
     def asked(self, default: str | None = None) -> simulation.Simulator:

@@ -9,7 +9,7 @@ import typer
 
 from treefold import _core, auto, plans, simulation
 from treefold.cli.groups import completing, expanded
-from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions
+from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions, one_algorithm
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
@@ -158,7 +158,8 @@ class ReplanOptions:
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of `treefold.replan`."""
         size_bytes = None if self.size is None else _core.parse_size(self.size)
-        return {"algorithm": self.algorithm, "size_bytes": size_bytes, "simulator": self.simulator}
+        algorithm = one_algorithm(self.algorithm)
+        return {"algorithm": algorithm, "size_bytes": size_bytes, "simulator": self.simulator}
 
 
 @expanded
@@ -180,8 +181,10 @@ def replan(
     """Make a new plan after the network of a plan has changed.
 
     The new plan has the algorithm and the options of the old one, unless others are given. If that algorithm does not
-    fit the network any more, the fastest one that fits takes its place. An old plan that still runs and has no limits
-    is kept unless the new one is clearly faster; packing also keeps single trees where that costs next to nothing.
+    fit the network any more, the fastest one that fits takes its place. If no algorithm fits with the old limits
+    (--trees, --height, --least-rate), they are dropped; the value none, as in --trees none --height none, releases them
+    in any case. An old plan that still runs and has no limits is kept unless the new one is clearly faster; packing
+    also keeps single trees where that costs next to nothing.
 
     Examples:
     treefold plan b4 -a mtree --trees 3 -o plan.json
@@ -206,8 +209,8 @@ def check(
 ) -> None:
     """Prove that a plan is correct, or name its first fault.
 
-    A correct plan computes its collective, and uses no link more than it promises. The exit code is 1 if the plan is
-    not correct.
+    A correct plan computes its collective, and keeps its promises about links, for example that no link is used twice
+    in a step. The exit code is 1 if the plan is not correct.
 
     Examples:
     treefold plan torus:8x8 -a multitree -o plan.json

@@ -8,7 +8,7 @@ import typer
 
 from treefold import _core, interrupts
 from treefold.cli.groups import expanded
-from treefold.cli.launch import LONGEST_S, WorkerOptions, among_workers, measuring
+from treefold.cli.launch import LONGEST_S, WorkerOptions, among_workers, measuring, seconds_option
 from treefold.cli.options import Json, NetworkFile
 from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
@@ -24,7 +24,9 @@ class ProbeWorkers(WorkerOptions):
 
     timeout: Annotated[
         float,
-        typer.Option(help="The timeout for other workers between measurements, in seconds, 30 or more."),
+        seconds_option(
+            "The timeout for other workers between measurements, in seconds or with a unit (90s); at least 30s."
+        ),
     ] = 60
 
 
@@ -38,9 +40,9 @@ class Limits:
     ] = None
     seconds: Annotated[
         float | None,
-        typer.Option(
-            help="The approximate time of the whole probe, in seconds. It is divided among the transfers, and each "
-            "takes 0.1 to 5 seconds; by default each takes 1 second."
+        seconds_option(
+            "The approximate time of the whole probe, in seconds or with a unit (20s). It is divided among the "
+            "transfers, and each takes 0.1 to 5 seconds; by default each takes 1 second."
         ),
     ] = None
     most_bytes: Annotated[

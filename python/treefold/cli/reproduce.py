@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,8 @@ def reproduce(
 
     It writes the figure's data and a picture.
 
-    The figures are part of treefold's repository, not of an installed package: run this command in a clone.
+    The figures are part of treefold's repository, not of an installed package: the command works in a clone, and
+    anywhere if treefold is an editable install of one.
 
     Examples:
     treefold reproduce
@@ -90,12 +92,15 @@ def reproduce(
         return
     networks = tuple(reproduction.split_networks(options.networks)) if options.networks else ()
     sizes = tuple(parse_sizes(options.sizes)) if options.sizes else ()
-    settings = reproduction.Settings(options.trials, networks, _numbers(options.skews), sizes)
+    settings = reproduction.Settings(options.trials, networks, _skews(options.skews), sizes)
     jobs = os.cpu_count() or 1 if options.jobs is None else options.jobs
     done = []
     for each in reproduction.named(name):
         unused = reproduction.misfits(settings, reproduction.figures()[each])
-        if unused and each != name:
+        if unused and each == name:
+            them = "it" if len(unused) == 1 else "them"
+            raise TreefoldError(f"{name} does not take {' and '.join(unused)}; drop {them}")
+        if unused:
             notify(f"{each} is skipped, because it does not take {' and '.join(unused)}")
             continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
@@ -108,8 +113,9 @@ def reproduce(
         print_lines(json.dumps(done[0] if done[0]["figure"] == name else done))
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise TreefoldError(f"'{text}' is not a list of numbers; write for example 0.1,0.5") from None
+def _skews(text: str) -> tuple[float, ...]:
+    with suppress(ValueError):
+        skews = tuple(float(part) for part in text.split(","))
+        if all(0 <= skew <= 1 for skew in skews):
+            return skews
+    raise TreefoldError(f"--skews '{text}' is not a list of numbers from 0 to 1; write for example 0.1,0.5")

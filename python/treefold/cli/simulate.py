@@ -21,6 +21,7 @@ from treefold.cli.options import (
     SimulatorOptions,
     Sizes,
     parse_sizes,
+    simulator_option,
     size_or_default,
 )
 from treefold.cli.terminal import check_alone, show, show_rows, working
@@ -41,8 +42,7 @@ class Simulation:
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, for Perfetto. It needs --simulator flow (then the default), or "
-            "packet if no switch reduces."
+            help="Write all transfers to this file, for Perfetto: those of flow, or of packet if no switch reduces."
         ),
     ] = None
     background: Annotated[
@@ -63,9 +63,24 @@ class Simulation:
 
     def traffic(self) -> together.Background | None:
         """Return the background traffic; None if there is none."""
+        if self.background_bytes is not None and not self.background:
+            raise TreefoldError(
+                f"--background-bytes {self.background_bytes} has no effect without background traffic; set its load "
+                "with --background"
+            )
         size_bytes = quantity("--background-bytes", _core.parse_size, self.background_bytes)
         size = None if size_bytes is None else int(size_bytes)
         return together.background_of(self.background or 0.0, size, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateWith(SimulatorOptions):
+    """The options of simulators, whose default also depends on what is simulated."""
+
+    simulator: Annotated[
+        str | None,
+        simulator_option("analytic; flow with several plans, --background or --trace; packet with --machine or --set"),
+    ] = None
 
 
 @expanded
@@ -78,7 +93,7 @@ def simulate(
     what: PlanOptions,
     run: Simulation,
     planner: PlannerOptions,
-    simulator_options: SimulatorOptions,
+    simulator_options: SimulateWith,
     network_options: NetworkOptions,
 ) -> None:
     """Predict the time of a collective, or of several at once.
@@ -129,12 +144,12 @@ def _planned(source: str, size_bytes: int | None, asked: _Asked, is_only: bool) 
         if given := flags_given(asked.what, asked.planner, asked.network):
             raise TreefoldError(f"{source} is already a plan; drop {', '.join(given)}")
         return load_plan(source)
+    loaded = asked.network.load(source)
     if not is_only:
         raise TreefoldError(
             f"{source} is not the file of a plan, and only plans run together; write one with "
             f"'treefold plan {source} -o FILE.json'"
         )
-    loaded = asked.network.load(source)
     with working("planning"):
         return plans.plan(
             networks.under(loaded, asked.link_model),
@@ -175,7 +190,7 @@ class Report:
     show_all: Annotated[
         bool,
         typer.Option(
-            "--all", help=f"Show every algorithm at every size; by default only if these are at most {MOST_ROWS} rows."
+            "--all", help=f"Show every algorithm at every size; by default only if that takes at most {MOST_ROWS} rows."
         ),
     ] = False
     plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None

@@ -48,7 +48,7 @@ PLANNERS = {
         most_work=300_000,
     ),
     "blink": SolverPlanner(
-        "as few trees of one root as carry 95 % of the best rate of such trees (Blink), streamed",
+        "the fewest trees of one root that together reach 95 % of that root's best rate (Blink), streamed",
         gap="at most {} of the trees might not be needed",
         most_work=30_000,
     ),

@@ -58,9 +58,10 @@ def pack(network: Topology, ranks_relay: bool) -> Packing:
     If `ranks_relay`, ranks may relay data of other ranks where that increases the rate.
     """
     if not is_fabric(network):
+        in_a_file = ', or if the network is in a file, say "reduces": true, "multicasts": true of its switches'
         raise MisfitError(
-            f"innet needs switches that reduce and multicast; {network.name} has none: use packing, or write "
-            '"reduces": true, "multicasts": true for switches in its file'
+            f"innet needs switches that reduce and multicast; {network.name} has none: use packing"
+            + (in_a_file if network.switches else "")
         )
     bound = _bound(network)
     forest = _grow(network, bound, ranks_relay=False)

@@ -9,7 +9,7 @@ from treefold.errors import TreefoldError
 from treefold.rendezvous import validation
 from treefold.rendezvous.meeting import LOOPBACK, Rendezvous
 from treefold.rendezvous.sockets import address_of, own_address_towards
-from treefold.text import visible
+from treefold.text import message, visible
 
 
 def own_name() -> str | None:
@@ -35,8 +35,14 @@ def listening_address(interface: str | None) -> str | None:
         TreefoldError: If there is no such interface.
 
     """
-    chosen = interface or environment.value("TREEFOLD_INTERFACE")
-    return address_of(chosen) if chosen else None
+    if interface:
+        return address_of(interface)
+    if not (chosen := environment.value("TREEFOLD_INTERFACE")):
+        return None
+    try:
+        return address_of(chosen)
+    except TreefoldError as error:
+        raise TreefoldError(message("TREEFOLD_INTERFACE", str(error))) from None
 
 
 def guessed_address(meeting: Rendezvous) -> str | None:

@@ -7,9 +7,8 @@ import torch
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from treefold.environment import value
 from treefold.errors import TreefoldError
-from treefold.rendezvous.sockets import address_of
+from treefold.rendezvous.identity import listening_address
 from treefold.torch.engine import gloo_on
 
 
@@ -76,9 +75,9 @@ def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
         TreefoldError: If there is no such interface.
 
     """
-    if not (interface := value("TREEFOLD_INTERFACE")):
+    if (address := listening_address(None)) is None:
         return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-    device = dist.ProcessGroupGloo.create_device(hostname=address_of(interface))
+    device = dist.ProcessGroupGloo.create_device(hostname=address)
     return gloo_on(device, store, rank, size, timeout)
 
 

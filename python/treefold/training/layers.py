@@ -354,6 +354,6 @@ def check_overhead(what: str, compute_overhead: Any) -> float:
     is_number = isinstance(compute_overhead, (int, float)) and not isinstance(compute_overhead, bool)
     if not is_number or not 0 <= compute_overhead < 1:
         raise TreefoldError(
-            f"{what} is {checks.shown(compute_overhead)}; it must be a part of the compute, from 0 to below 1"
+            f"{what} is {checks.shown(compute_overhead)}; it must be a fraction of the compute, from 0 to below 1"
         )
     return float(compute_overhead)

@@ -50,8 +50,8 @@ class TrainingOptions:
     numbers: str | None = field(
         default=None,
         metadata=_help(
-            f"The type of the numbers in products: {', '.join(NUMBERS)}, of which bf16 stands for fp16, too. The "
-            "default is bf16 on GPUs; systolic has numbers of 32 bits, and takes none of these.",
+            f"The data type of matrix multiplications: {', '.join(NUMBERS)}, of which bf16 stands for fp16, too. The "
+            "default is bf16; systolic computes with numbers of 32 bits, and takes none of these.",
             values=NUMBERS,
         ),
     )
@@ -65,8 +65,8 @@ class TrainingOptions:
     accumulate: int = field(
         default=1,
         metadata=_help(
-            "The number of micro-batches of an iteration; each rank adds up their gradients, and the ranks add theirs "
-            "once, with the last one."
+            "The number of micro-batches of an iteration; a rank sums the gradients of its micro-batches, and one "
+            "all-reduce follows the last micro-batch."
         ),
     )
     model_parallel: int = field(
@@ -80,9 +80,9 @@ class TrainingOptions:
     sharding: str = field(
         default="none",
         metadata=_help(
-            "What each rank keeps only a shard of: nothing (none); the state of the optimizer (zero-1); that and the "
-            "gradients (zero-2); or these and the parameters, which it gathers layer by layer before each pass (fsdp: "
-            "PyTorch's FSDP, ZeRO-3).",
+            "What is sharded over the ranks: nothing (none); the state of the optimizer (zero-1); that and the "
+            "gradients (zero-2); or these and the parameters, which each rank gathers layer by layer before each pass "
+            "(fsdp: PyTorch's FSDP, ZeRO-3).",
             values=SHARDINGS,
         ),
     )
@@ -90,9 +90,9 @@ class TrainingOptions:
         default=None,
         metadata=_help(
             "The time at which gradients are all-reduced: all after the backward pass (none), layer by layer as they "
-            "become ready (layer), or bucket by bucket as DDP does (bucket). If parameters are sharded (fsdp), what is "
-            "gathered beside the compute: the next layer, the next bucket, or nothing. The default is none, or layer "
-            "for fsdp.",
+            "become ready (layer), or bucket by bucket as DDP does (bucket). If the sharding is fsdp, it tells what is "
+            "gathered during the compute: nothing (none), the next layer (layer) or the next bucket (bucket). The "
+            "default is none, or layer for fsdp.",
             values=OVERLAPS,
         ),
     )
@@ -107,16 +107,16 @@ class TrainingOptions:
     optimizer: str | None = field(
         default=None,
         metadata=_help(
-            f"The optimizer: {', '.join(OPTIMIZERS)}. The default is adam on GPUs. On systolic, updates take no time, "
-            "and only none is accepted.",
+            f"The optimizer: {', '.join(OPTIMIZERS)}. The default is adam; on systolic updates take no time, and only "
+            "none is accepted.",
             values=OPTIMIZERS,
         ),
     )
     gradient_bytes: int | None = field(
         default=None,
         metadata=_help(
-            "The size of an element of a gradient, in bytes. The default is 4 on systolic, and 2 on GPUs, or 4 with "
-            "fp32 and tf32."
+            "The size of an element of a gradient, in bytes. The default is 4 on systolic and with fp32 or tf32, and "
+            "otherwise 2."
         ),
     )
     compute_overhead: float | None = field(

@@ -67,21 +67,21 @@ def recipe_of(options: TrainingOptions, ranks: int, assumed: str = "systolic") -
         accelerator=accelerator,
         ranks=ranks,
         batch=options.batch,
-        accumulate=checks.whole("accumulate", options.accumulate, 1, _MOST_MICRO_BATCHES),
+        accumulate=checks.whole("--accumulate", options.accumulate, 1, _MOST_MICRO_BATCHES),
         model_parallel=_model_parallel(options.model_parallel, ranks),
         sharding=sharding,
         overlap=overlap,
         bucket_bytes=_bucket_bytes(options.bucket_bytes, overlap),
         optimizer=accelerators.optimizer_of(accelerator, options.optimizer),
         gradient_bytes=accelerator.gradient_bytes if options.gradient_bytes is None else options.gradient_bytes,
-        compute_overhead=check_overhead("compute_overhead", overhead),
+        compute_overhead=check_overhead("--compute-overhead", overhead),
     )
     _check(recipe, is_overlap_given=options.overlap is not None)
     return recipe
 
 
 def _model_parallel(given: int, ranks: int) -> int:
-    size = checks.whole("model_parallel", given, 1, ranks)
+    size = checks.whole("--model-parallel", given, 1, ranks)
     if ranks % size:
         near = next(each for each in range(size, 0, -1) if ranks % each == 0)
         raise TreefoldError(
@@ -101,8 +101,8 @@ def _bucket_bytes(given: int | None, overlap: str) -> int:
 
 def _check(recipe: Recipe, *, is_overlap_given: bool) -> None:
     accelerators.check_batch(recipe.accelerator, recipe.batch)
-    checks.whole("bytes of a bucket", recipe.bucket_bytes, 1, _MOST_BUCKET_BYTES)
-    checks.whole("bytes of a gradient", recipe.gradient_bytes, 1, _MOST_GRADIENT_BYTES)
+    checks.whole("--bucket, in bytes,", recipe.bucket_bytes, 1, _MOST_BUCKET_BYTES)
+    checks.whole("--gradient-bytes", recipe.gradient_bytes, 1, _MOST_GRADIENT_BYTES)
     is_idle = recipe.replicas == 1 and recipe.model_parallel > 1
     if is_idle and (recipe.sharding != "none" or (is_overlap_given and recipe.overlap != "none")):
         option = f"--overlap {recipe.overlap}" if recipe.sharding == "none" else f"--sharding {recipe.sharding}"

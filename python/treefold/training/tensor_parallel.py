@@ -18,8 +18,8 @@ def cut(model: Model, ranks: int) -> Model:
     """
     if not any(layer.split for layer in model.layers):
         raise TreefoldError(
-            f"model {model.name} has no layers that tensor parallelism could cut; use --parallelism data, "
-            "or a transformer: transformer, bert-large, megatron-8.3b"
+            f"model {model.name} has no layers that tensor parallelism could cut; drop --model-parallel {ranks}, or "
+            "take a transformer: transformer, bert-large, megatron-8.3b"
         )
     return model._replace(layers=tuple(_part(layer, ranks) for layer in model.layers))
 

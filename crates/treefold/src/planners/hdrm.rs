@@ -37,7 +37,7 @@ fn rank_mapping(topology: &Topology) -> Result<Vec<NodeId>> {
     }
     let &Shape::BiGraph { per_switch, switches } = topology.shape() else {
         misfit!(
-            "hdrm needs a BiGraph such as bigraph:4x8; {} is none: use halving-doubling or multitree",
+            "hdrm needs a BiGraph such as bigraph:4x8; {} is not one: use halving-doubling or multitree",
             topology.name()
         );
     };

@@ -68,13 +68,13 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Draft
 /// Returns the plan of these trees (root, halves), each with an equal part of the vector.
 fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>) -> Result<Draft> {
     if trees.is_empty() {
+        let has_switches = plan.topology.nodes().iter().any(|node| node.kind == Kind::Switch);
         misfit!(
-            "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree, or say \
-             \"reduces\": true, \"multicasts\": true \
-             of switches in its file",
+            "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree{}",
             plan.algorithm,
-            if plan.algorithm == "innet-pull" { ", beside a rank" } else { " and reaches every rank" },
-            plan.topology.name()
+            if plan.algorithm == "innet-pull" { " and is adjacent to a rank" } else { " and reaches every rank" },
+            plan.topology.name(),
+            if has_switches { IN_A_FILE } else { "" }
         );
     }
     plan.units = trees.len() as u64;
@@ -82,6 +82,9 @@ fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>) -> Result<Draft> {
     plan.push_phase(Pace::Stream, (0..).zip(trees).map(tree).collect());
     Ok(plan)
 }
+
+/// The other remedy where a network has switches: a file says what they can do.
+const IN_A_FILE: &str = ", or if the network is in a file, say \"reduces\": true, \"multicasts\": true of its switches";
 
 /// Returns whether a node can be a home, or the first switch of a pull.
 fn is_able(topology: &Topology, node: NodeId) -> bool {

@@ -268,7 +268,9 @@ fn roots(topology: &Topology, count: Option<u32>) -> Result<Vec<NodeId>> {
     let ranks = topology.ranks();
     let count = count.unwrap_or(ranks);
     if count > ranks {
-        misfit!("multitree grows at most one tree a rank: asked for {count} trees on {ranks} ranks");
+        misfit!(
+            "multitree grows at most one tree a rank: asked for {count} trees on {ranks} ranks; ask for at most {ranks}"
+        );
     }
     let ranks = topology.rank_ids();
     if count as usize == ranks.len() {

@@ -80,7 +80,7 @@ pub struct Options {
     pub pipeline: bool,
     /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
     /// go first (remaining-height). By default multitree tries both on direct networks of at most 1024 ranks that are
-    /// no grids, and keeps the faster plan; on all other networks the order is ascending.
+    /// not grids, and keeps the faster plan; on all other networks the order is ascending.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
     /// The order in which multitree tries a node's links: the order of the network, which on grids is north, south,

@@ -71,7 +71,7 @@ fn sides(topology: &Topology) -> Result<[u32; 2]> {
         }
     }
     misfit!(
-        "ring2d needs a 2-D torus or mesh whose nodes are all ranks; {} is none: use multiring or multitree",
+        "ring2d needs a 2-D torus or mesh whose nodes are all ranks; {} is not one: use multiring or multitree",
         topology.name()
     )
 }

@@ -138,7 +138,12 @@ impl<'a> Spec<'a> {
     pub fn value<T: FromStr>(&self, key: &str, default: T) -> Result<T> {
         match self.keys.get(key) {
             None => Ok(default),
-            Some(text) => text.parse().map_err(|_| self.misread(format!("{key}='{text}' is no number that it can be"))),
+            Some(text) => text.parse().map_err(|_| {
+                // A number that cannot be read is one of a key that counts.
+                let is_number = text.parse::<f64>().is_ok();
+                let what = if is_number { "a whole number from 0 on, or is too large" } else { "a number" };
+                self.misread(format!("{key}='{text}' is not {what}"))
+            }),
         }
     }
 

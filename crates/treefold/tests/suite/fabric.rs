@@ -124,7 +124,13 @@ fn what_cannot_work_is_refused_in_one_line() {
         assert!(!refused.contains('\n'));
     }
     let none = run(&network("torus:4x4", &[]), "innet-push", 4096, default()).unwrap_err();
-    assert!(none.contains("needs a switch that both reduces and multicasts"), "{none}");
+    let advice =
+        "needs a switch that both reduces and multicasts and reaches every rank; torus:4x4 has none: use multitree";
+    assert!(none.ends_with(advice), "{none}");
+    let plain = run(&network("fattree:8,2", &[]), "innet-pull", 4096, default()).unwrap_err();
+    assert!(
+        plain.contains("is adjacent to a rank; fattree:8,2 has none: use multitree, or if the network is in a file")
+    );
 }
 
 pub fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective) -> Plan {

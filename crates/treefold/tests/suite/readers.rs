@@ -129,23 +129,28 @@ fn an_option_that_nothing_reads_is_refused_with_the_reason() {
         (
             3,
             json!({"barrier": true}),
-            "barrier has no effect: pulls read it, and this plan has pushes; leave barrier out",
+            "has no effect: it is only for pulls, and this plan is simulated with pushes; leave barrier out",
         ),
         (
             2,
             json!({"table": 256}),
-            "table has no effect: pushes and pulls read it, and this plan has software on a fabric",
+            "table=256B has no effect: it is only for pushes and pulls, and this plan is simulated with software on",
         ),
-        (0, json!({"fence": "acknowledged"}), "software on a fabric read it, and this plan has routers"),
-        (4, json!({"lanes": 1}), "routers read it, and this plan has pulls"),
+        (
+            0,
+            json!({"fence": "acknowledged"}),
+            "fence=acknowledged has no effect: it is only for software on a fabric, and this plan is simulated with",
+        ),
+        (0, json!({"reorder": 2}), "reorder=2 has no effect: it is only for pushes, pulls and multicasts, and"),
+        (4, json!({"lanes": 1}), "it is only for routers, and this plan is simulated with pulls"),
         (
             3,
             json!({"table": 256, "deterministic": true}),
-            "table has no effect: with deterministic=true nothing reads it",
+            "table=256B has no effect: with deterministic=true nothing reads it",
         ),
-        (5, json!({"wave": 256}), "wave has no effect: with waves=0 nothing reads it"),
-        (3, json!({"retries": 5}), "retries has no effect: with error_rate=0.0 and counters=null nothing reads it"),
-        (4, json!({"wave": 256, "waves": 0}), "wave has no effect: with waves=0 nothing reads it"),
+        (5, json!({"wave": 256}), "wave=256B has no effect: with waves=0 nothing reads it"),
+        (3, json!({"retries": 5}), "retries=5 has no effect: with error_rate=0.0 and counters=null nothing reads it"),
+        (4, json!({"wave": 256, "waves": 0}), "wave=256B has no effect: with waves=0 nothing reads it"),
     ] {
         let machine = Options::read(given.as_object().unwrap()).unwrap();
         let refused = refuse_unread(&plans[plan], &machine).unwrap_err().to_string();

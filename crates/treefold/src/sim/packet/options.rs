@@ -53,7 +53,8 @@ pub struct Options {
     pub ports: Option<u32>,
     /// Whether a rank starts a step only when its sends of the step before are done, and waits for the estimated time
     /// of each step in which it sends nothing. By default it does so if the plan promises to use no link twice in a
-    /// step. It can make shared interfaces faster, but never bound ones.
+    /// step. With shared interfaces it can make large vectors faster, and small ones slower; with bound ones it
+    /// changes little.
     #[schemars(extend("x-paper" = "MultiTree, section IV-A", "x-readers" = ["routers"]))]
     pub lockstep: Option<bool>,
     /// The packets that have a head flit: all (packet), or only the first one of each message (message).
@@ -62,8 +63,8 @@ pub struct Options {
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// The number of virtual channels, in each class of a link's, that the messages of plans leave to the short
-    /// messages of background traffic; by default 1 with flow_control=message, and else 0.
+    /// The number of virtual channels of each class of a link that plans leave to background traffic; by default 1 with
+    /// flow_control=message, and else 0.
     #[schemars(range(max = 15), extend("x-paper" = "MultiTree, section IV-B"))]
     pub kept_channels: Option<u32>,
     /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
@@ -85,8 +86,8 @@ pub struct Options {
         extend("x-paper" = "MultiTree, the authors' simulator", "x-readers" = ["routers"])
     )]
     pub router_cycles: Option<u32>,
-    /// The size of an interface's buffer before its injection queue, in payloads of packets, which the authors call
-    /// messages.
+    /// The size of an interface's buffer before its injection queue, counted in packet payloads (which the authors call
+    /// messages).
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, the authors' simulator", "x-readers" = ["routers"]))]
     pub interface_packets: u32,
     /// The number of flits that the injection queue holds; by default 80 if accelerators have routers, and else as many
@@ -102,7 +103,7 @@ pub struct Options {
     pub lanes: u32,
     /// The model of switches: routers that forward flit by flit (routers), or shared memory that forwards whole
     /// packets, each of which is acknowledged (fabric). By default it is fabric if switches reduce or multicast in the
-    /// plan's trees, or if the network has switches with a latency that can do both.
+    /// plan's trees, or if the network has switches that can do both and have a latency.
     #[schemars(extend("x-paper" = "in-network, section IV"))]
     pub switches: Option<Switches>,
     /// The options of a fabric.
@@ -236,8 +237,8 @@ pub struct Fabric {
     /// ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as in the paper.
     #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["software"]))]
     pub sync_cost: Time,
-    /// The part of the packets on every link that arrive corrupt, so that the link's sender sends them again, and of
-    /// the acknowledgements that get lost.
+    /// The fraction of packets that arrive corrupt on each link, and of acknowledgements that are lost; the sender
+    /// repeats both.
     #[schemars(
         range(min = 0, max = 1),
         extend("x-paper" = "in-network, section IV-E", "x-readers" = ["push", "pull", "multicast", "software"])

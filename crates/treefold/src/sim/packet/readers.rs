@@ -7,7 +7,7 @@ use super::in_network;
 use super::options::Options;
 use crate::error::Result;
 use crate::misfit;
-use crate::options::schema;
+use crate::options::{schema, written};
 use crate::plan::Walkable;
 
 /// What reads options: a kind of machine, or a use of trees on one.
@@ -43,6 +43,8 @@ impl Reader {
 pub struct Unread {
     /// Its name.
     pub option: String,
+    /// Its value, as a person would write it.
+    pub value: String,
     /// Why nothing reads it.
     pub why: String,
 }
@@ -61,13 +63,13 @@ pub struct Unread {
 /// let dgx2 = Arc::new(from_spec("dgx2:planes=6", None, None)?);
 /// let push = planners::plan("innet-push", &dgx2, &planners::Options::default())?;
 /// let machine = Options { fabric: Fabric { barrier: true, ..Fabric::default() }, ..Options::default() };
-/// assert_eq!(unread(&push, &machine)?[0].why, "pulls read it, and this plan has pushes");
+/// assert_eq!(unread(&push, &machine)?[0].why, "it is only for pulls, and this plan is simulated with pushes");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Vec<Unread>> {
     let plan = plan.into().walked();
     let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
-    let (schema, mut values, defaults) = (schema::<Options>(), written(options), written(&Options::default()));
+    let (schema, mut values, defaults) = (schema::<Options>(), values_of(options), values_of(&Options::default()));
     let properties = schema["properties"].as_object().expect("a struct has properties");
     let given = properties.iter().filter(|(name, _)| values[*name] != defaults[*name]);
     let given: Vec<_> = given.collect();
@@ -76,7 +78,8 @@ pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Ve
         values["waves"] = 0.into();
     }
     let of = |(name, declared): (&String, &Value)| {
-        Some(Unread { option: name.clone(), why: reason(declared, &readers, &values)? })
+        let why = reason(declared, &readers, &values)?;
+        Some(Unread { option: name.clone(), value: written(&values[name], declared), why })
     };
     Ok(given.into_iter().filter_map(of).collect())
 }
@@ -84,15 +87,15 @@ pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Ve
 /// Refuses options that were given and that the simulation of `plan` does not read.
 ///
 /// # Errors
-/// There is one; the error names the option, why nothing reads it, and the remedy.
+/// There is one; the error names the option and its value, why nothing reads it, and the remedy.
 pub fn refuse_unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<()> {
-    if let Some(Unread { option, why }) = unread(plan, options)?.first() {
-        misfit!("{option} has no effect: {why}; leave {option} out");
+    if let Some(Unread { option, value, why }) = unread(plan, options)?.first() {
+        misfit!("{option}={value} has no effect: {why}; leave {option} out");
     }
     Ok(())
 }
 
-fn written(options: &Options) -> Value {
+fn values_of(options: &Options) -> Value {
     serde_json::to_value(options).expect("options are plain values")
 }
 
@@ -101,13 +104,14 @@ fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String
     let list = |of: &dyn Fn(&str) -> bool| {
         let all = [Reader::Routers, Reader::Software, Reader::Push, Reader::Pull, Reader::Multicast];
         let names = all.into_iter().map(Reader::names).filter(|(name, _)| of(name)).map(|(_, shown)| shown);
-        names.collect::<Vec<_>>().join(" and ")
+        listed(&names.collect::<Vec<_>>())
     };
     if let Some(its) = declared["x-readers"].as_array() {
         let reads = |name: &str| its.iter().any(|each| each == name);
         let is_here = |name: &str| readers.iter().any(|reader| reader.names().0 == name);
         if !readers.iter().any(|reader| reads(reader.names().0)) {
-            return Some(format!("{} read it, and this plan has {}", list(&reads), list(&is_here)));
+            let (its, here) = (list(&reads), list(&is_here));
+            return Some(format!("it is only for {its}, and this plan is simulated with {here}"));
         }
     }
     let unless: Vec<&str> = declared["x-unless"].as_array()?.iter().filter_map(Value::as_str).collect();
@@ -115,5 +119,13 @@ fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String
         let (other, value) = condition.split_once('=').expect("an option and its value");
         values[other] == value.parse::<Value>().expect("a plain value")
     };
-    unless.iter().all(holds).then(|| format!("with {} nothing reads it", unless.join(" and ")))
+    unless.iter().all(holds).then(|| format!("with {} nothing reads it", listed(&unless)))
+}
+
+/// Returns a list as a sentence has it: `pushes, pulls and multicasts`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
 }
