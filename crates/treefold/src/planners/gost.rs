@@ -77,7 +77,9 @@ pub fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
         if starts == Starts::One && lowest <= high {
-            misfit!("height {high}: no tree grows from the random start with seed {seed}; take starts=any or another seed");
+            misfit!(
+                "height {high}: no tree grows from the random start with seed {seed}; take starts=any or another seed"
+            );
         }
         let unit = if options.heights == Heights::Latency { "times the smallest latency" } else { "hops" };
         misfit!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());

@@ -1,5 +1,6 @@
 //! MTree's Algorithms 1 and 2 as the paper prints them, with the errata; if asked for with our limit on a tree's rate,
-//! and with our other starts where one fails: slow and obviously right. Heights are those of all rooted trees, each computed anew by a walk.
+//! and with our other starts where one fails: slow and obviously right. Heights are those of all rooted trees, each
+//! computed anew by a walk.
 
 use treefold::planners::{Options, Starts, TreeRate};
 use treefold::random::Random;
