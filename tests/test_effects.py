@@ -30,12 +30,15 @@ VALUES = {
     "least_rate": "4MB/s",
     "rho": 0.5,
     "tree_rate": "all",
+    "starts": "one",
     "seed": 3,
     "pipeline": False,
     "tree_order": "remaining-height",
     "neighbor_order": "reversed",
     "route_by": "address",
 }
+OF_HEIGHT = {"heights": ("hops", "latency"), "starts": ("any", "one")}
+"""Options that count where the height is limited: its unit, and what to do where it is hard to keep."""
 NETWORK = {
     "--bandwidth": ["1GB/s"],
     "--latency": ["1ms"],
@@ -180,8 +183,9 @@ def test_a_planner_reads_an_option_or_refuses_it(algorithm, name):
     found = [(network, _plan(network, algorithm, **{name: VALUES[name]})) for network in NETWORKS]
     if owners is None or algorithm not in owners:
         assert {plan for _, plan in found} == {"refused"}
-    elif name == "heights":  # it is the unit of another option
-        with_height = [_plan(_slow_links(), algorithm, height=3, heights=unit) for unit in ("hops", "latency")]
+    elif name in OF_HEIGHT:
+        network = _slow_links() if name == "heights" else "b4:skew=0.5,seed=1"
+        with_height = [_plan(network, algorithm, height=3, **{name: value}) for value in OF_HEIGHT[name]]
         assert with_height[0] != with_height[1]
     else:
         assert any(plan is not None and json.dumps(plan) != _default(network, algorithm) for network, plan in found)

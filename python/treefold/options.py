@@ -189,6 +189,9 @@ class PlannerOptions:
             cable, so that a tree may be grown several times (quarter), or as much as the cable of the network with
             the least capacity left still has, as published (all). One of `quarter`, `all`. Only mtree accepts it.
             Source: MTree, Algorithm 1, line 22.
+        starts: The ranks from which mtree starts to grow a tree: a random one, and where it finds no tree that is low
+            enough, the others after it (any); or only the random one, whose failure ends the search for trees, as
+            published (one). One of `any`, `one`. Only mtree accepts it. Source: MTree, Algorithm 1, lines 14 and 19.
         seed: The seed of the planner's random choices. The seed of a random network is part of its spec. Only mtree
             and topoadopt accept it.
         pipeline: Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline;
@@ -222,6 +225,7 @@ class PlannerOptions:
     least_rate: float | None = None
     rho: float = 1.0
     tree_rate: Literal["quarter", "all"] = "quarter"
+    starts: Literal["any", "one"] = "any"
     seed: int = 1
     pipeline: bool = True
     tree_order: Literal["ascending", "remaining-height"] | None = None
@@ -241,6 +245,7 @@ class PlannerArguments(TypedDict, total=False):
     least_rate: float | str | None
     rho: float
     tree_rate: Literal["quarter", "all"]
+    starts: Literal["any", "one"]
     seed: int
     pipeline: bool
     tree_order: Literal["ascending", "remaining-height"] | None

@@ -25,7 +25,14 @@ DRAWING = ("mtree", "topoadopt")
 OFFSETS = (*range(-50, -10, 5), *range(-10, 11), *range(15, 101, 5))
 """Fig. 10 departs by so many chunks from the best number."""
 TreeRate = Literal["all", "quarter"]
-"""What mtree gives a tree: all of the smallest capacity left, as published, or ours, a quarter of the widest cable."""
+"""What mtree gives a tree: all of the smallest capacity left, as published, or ours, a quarter of the widest cable.
+
+As published, a tree also has a single start, whose failure ends the search (Algorithm 1, lines 14 and 19).
+"""
+
+
+_PUBLISHED: dict[str, Any] = {"tree_rate": "all", "starts": "one"}
+"""The options with which mtree's GBST is the paper's Algorithm 1."""
 
 
 class Trial(NamedTuple):
@@ -75,7 +82,7 @@ def _plan(trial: Trial) -> Plan:
         trees=trial.trees,
         height=trial.height,
         pipeline=trial.pipeline or not has_option(trial.algorithm, "pipeline"),
-        tree_rate=trial.tree_rate if trial.algorithm == "mtree" else "quarter",
+        **(_PUBLISHED if trial.algorithm == "mtree" and trial.tree_rate == "all" else {}),
         seed=trial.seed if trial.algorithm in DRAWING else 1,
     )
 
@@ -128,9 +135,16 @@ def with_counts(plan: Plan, counts: Sequence[int]) -> Plan:
 
 
 def _measure_offsets(trial: Trial) -> dict[str, Any]:
-    """Return simulated times with chunk counts off the best ones: reduce, and all-reduce off its own best ones."""
+    """Return simulated times with chunk counts off the best ones, and the times that Fig. 8 has of the same plan.
+
+    The reduce departs from its own best counts, the all-reduce from its own.
+    """
     plan = _plan(trial)
-    result: dict[str, Any] = {"offsets": list(OFFSETS)}
+    result: dict[str, Any] = {
+        "offsets": list(OFFSETS),
+        "pipelined_s": seconds(plan.reduce_halves()),
+        "unpipelined_s": seconds(_plan(trial._replace(pipeline=False)).reduce_halves()),
+    }
     halves: dict[str, Callable[[Plan], Plan]] = {"reduce": Plan.reduce_halves, "all_reduce": lambda whole: whole}
     for name, half in halves.items():
         best = [best_count(tree) for tree in pipelines(half(plan), SIZE_BYTES)]

@@ -26,7 +26,7 @@ mod tour;
 
 use std::sync::Arc;
 
-pub use options::{Heights, Options, TreeRate};
+pub use options::{Heights, Options, Starts, TreeRate};
 
 use crate::error::{Result, named};
 use crate::misfit;

@@ -11,17 +11,18 @@
 //! the old one, or the distance of the farthest rank from `u` plus the cable) and an addition O(n), so a tree takes O(n
 //! m).
 //!
-//! It departs from the paper, besides its errata (the entry of `u` itself; a least capacity that is at least the least
-//! rate; H checked after rooting), in two points. Unless the option `tree_rate` is `all`, a tree takes at most
-//! `MOST_OF_WIDEST` of the widest cable at a time, and a tree that is grown again gets more. If a start finds no tree
-//! that is low enough, the other ranks are tried, and if none finds the first tree, the tree of shortest routes from
-//! the network's centre is taken. So an H that any tree keeps is never refused.
+//! With the options `tree_rate=all` and `starts=one` it is as published, but for the errata (the entry of `u` itself; a
+//! least capacity that is at least the least rate; H checked after rooting) and for equal trees, which become one with
+//! the sum of their rates. By default it departs from the paper in two points. A tree takes at most `MOST_OF_WIDEST` of
+//! the widest cable at a time, and a tree that is grown again gets more. If a start finds no tree that is low enough,
+//! the other ranks are tried, and if none finds the first tree, the tree of shortest routes from the network's centre
+//! is taken. So an H that any tree keeps is never refused.
 
 mod cables;
 mod growing;
 
 use super::forest::SpanningTree;
-use super::{Heights, Options, TreeRate};
+use super::{Heights, Options, Starts, TreeRate};
 use crate::error::Result;
 use crate::misfit;
 use crate::options::Options as _;
@@ -67,13 +68,19 @@ pub fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
     let cables = Cables::new(topology, options.heights)?;
     let usual = || (LEAST_PART_OF_MEAN * cables.mean_capacity()).min(cables.widest_tree());
     let least_rate = options.least_rate.map_or_else(usual, Bandwidth::bytes_per_second);
-    let gost = Gost { topology, cables: &cables, least_rate, tree_rate: options.tree_rate, seed: options.seed };
+    let Options { tree_rate, starts, seed, .. } = *options;
+    let gost = Gost { topology, cables: &cables, least_rate, tree_rate, starts, seed };
     gost.check_least_rate()?;
     let most_height = cables.most_height();
     let mut high = options.height.map_or(most_height, u64::from).min(most_height);
     let mut best = gost.trees_within(high);
     if best.is_empty() {
         let (lowest, _) = cables.lowest(&gost.usable(&cables.capacity));
+        if starts == Starts::One && lowest <= high {
+            misfit!(
+                "height {high}: no tree grows from the random start with seed {seed}; take starts=any or another seed"
+            );
+        }
         let unit = if options.heights == Heights::Latency { "times the smallest latency" } else { "hops" };
         misfit!("height {high}: no tree over {} is lower than {lowest} {unit}; allow height {lowest}", topology.name());
     }
@@ -101,6 +108,7 @@ struct Gost<'a> {
     cables: &'a Cables,
     least_rate: f64,
     tree_rate: TreeRate,
+    starts: Starts,
     seed: u64,
 }
 
@@ -148,7 +156,8 @@ impl Gost<'_> {
         order
     }
 
-    /// Grows one tree from `start`, or else from the ranks after it; returns its root and its cables.
+    /// Grows one tree from `start`, or else where that is allowed from the ranks after it; returns its root and its
+    /// cables.
     fn tree(
         &self,
         capacity: &[f64],
@@ -159,6 +168,9 @@ impl Gost<'_> {
     ) -> Option<(NodeId, Vec<usize>)> {
         if !self.cables.join_all(order) {
             return None;
+        }
+        if self.starts == Starts::One {
+            return Growing::new(self.cables, start).span(capacity, order, height);
         }
         let ranks = self.topology.ranks();
         let starts = (0..ranks).map(|turn| NodeId((start.0 + turn) % ranks));

@@ -68,6 +68,10 @@ pub struct Options {
     /// left still has, as published (all).
     #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, line 22"))]
     pub tree_rate: TreeRate,
+    /// The ranks from which mtree starts to grow a tree: a random one, and where it finds no tree that is low enough,
+    /// the others after it (any); or only the random one, whose failure ends the search for trees, as published (one).
+    #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, lines 14 and 19"))]
+    pub starts: Starts,
     /// The seed of the planner's random choices. The seed of a random network is part of its spec.
     #[schemars(extend("x-planners" = ["mtree", "topoadopt"]))]
     pub seed: u64,
@@ -107,6 +111,7 @@ impl Default for Options {
             least_rate: None,
             rho: 1.0,
             tree_rate: TreeRate::Quarter,
+            starts: Starts::Any,
             seed: 1,
             pipeline: true,
             tree_order: None,
@@ -136,6 +141,17 @@ pub enum TreeRate {
     Quarter,
     /// A tree gets all of the smallest capacity that is left in the network.
     All,
+}
+
+/// The ranks from which GOST starts a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Starts {
+    /// Where the random start fails, the other ranks are tried.
+    Any,
+    /// Where the random start fails, no more trees are grown.
+    One,
 }
 
 /// The order in which trees take turns within a step.

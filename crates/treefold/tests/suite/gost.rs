@@ -6,7 +6,7 @@ use crate::common::gbst::{self, Cable};
 use crate::common::{accelerators, spec};
 use treefold::planners::forest::{self, Resources, greedy_shares};
 use treefold::planners::gost::{Grown, grow};
-use treefold::planners::{Heights, Options, TreeRate};
+use treefold::planners::{Heights, Options, Starts, TreeRate};
 use treefold::random::Random;
 use treefold::topology::{Link, LinkId, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
@@ -68,6 +68,7 @@ fn trees_are_those_of_the_literal_algorithm() {
             least_rate: Some(Bandwidth::known(1e9)),
             seed,
             tree_rate: if seed % 3 == 0 { TreeRate::All } else { TreeRate::Quarter },
+            starts: if seed % 5 < 2 { Starts::One } else { Starts::Any },
             ..Options::default()
         };
         let Ok(grown) = grow(&topology, &limits) else { continue };

@@ -1,7 +1,8 @@
-//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata, and if asked for with our limit on a
-//! tree's rate: slow and obviously right. Heights are those of all rooted trees, each computed anew by a walk.
+//! MTree's Algorithms 1 and 2 as the paper prints them, with the errata; if asked for with our limit on a tree's rate,
+//! and with our other starts where one fails: slow and obviously right. Heights are those of all rooted trees, each
+//! computed anew by a walk.
 
-use treefold::planners::{Options, TreeRate};
+use treefold::planners::{Options, Starts, TreeRate};
 use treefold::random::Random;
 use treefold::topology::{LinkId, NodeId, Topology};
 
@@ -30,7 +31,8 @@ pub fn trees(topology: &Topology, cables: &[Cable], options: &Options, height: u
     loop {
         let usable: Vec<usize> = (0..cables.len()).filter(|&cable| capacity[cable] >= least_rate).collect();
         let first = random.below(topology.ranks().into()) as u32;
-        let starts = (first..topology.ranks()).chain(0..first).map(NodeId);
+        let others = if options.starts == Starts::One { 0..0 } else { 0..topology.ranks() - 1 };
+        let starts = [first].into_iter().chain(others.map(|turn| (first + 1 + turn) % topology.ranks())).map(NodeId);
         let tree = starts.map(|start| tree(topology, cables, &capacity, &usable, height, start)).find_map(|tree| tree);
         let Some((root, chosen)) = tree else { return (!found.is_empty()).then_some(found) };
         let rate = usable.iter().map(|&cable| capacity[cable]).fold(most_rate, f64::min);
