@@ -134,6 +134,11 @@ impl Number {
     }
 
     /// Returns the bytes of an element.
+    ///
+    /// ```
+    /// assert_eq!("bfloat16".parse::<treefold::number::Number>()?.bytes(), 2);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn bytes(self) -> usize {
         NUMBERS.iter().find(|row| row.1 == self).expect("every number has a row").2
     }

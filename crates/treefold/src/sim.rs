@@ -1,7 +1,7 @@
 //! Simulators: functions from a plan and a size to a time, from fast ones to faithful ones.
 
 pub mod analytic;
-pub mod background;
+mod background;
 pub mod chrome;
 pub mod flow;
 pub mod jobs;

@@ -11,6 +11,7 @@ mod edit;
 mod generators;
 mod grid;
 mod json;
+mod links;
 mod routing;
 mod spec;
 mod switched;
@@ -264,6 +265,14 @@ impl Topology {
     }
 
     /// Returns the numbers of the nodes that are ranks.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let relayed = from_spec("line:3", None, None)?.with_ranks(&[0, 2])?;
+    /// assert_eq!(relayed.rank_ids().collect::<Vec<_>>(), [NodeId(0), NodeId(1)], "the relay comes behind them");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn rank_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
         NodeId::first(self.ranks as usize)
     }
@@ -273,27 +282,28 @@ impl Topology {
         &self.nodes[node]
     }
 
-    /// Returns all directed links.
-    pub fn links(&self) -> &[Link] {
-        &self.links
-    }
-
-    /// Returns the numbers of all links.
-    pub fn link_ids(&self) -> impl DoubleEndedIterator<Item = LinkId> + ExactSizeIterator + Clone + use<> {
-        LinkId::first(self.links.len())
-    }
-
-    /// Returns a link by its number.
-    pub fn link(&self, link: LinkId) -> &Link {
-        &self.links[link]
-    }
-
     /// Returns the regular shape of the network.
+    ///
+    /// ```
+    /// use treefold::topology::{Shape, from_spec};
+    ///
+    /// assert!(matches!(from_spec("torus:4x4", None, None)?.shape(), Shape::Grid { wrap: true, .. }));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
     /// Returns the place of `node` in its file or generator.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let turned = from_spec("ring:3", None, None)?.with_ranks(&[2, 0, 1])?;
+    /// assert_eq!(turned.place(NodeId(0)), 2, "rank 0 is the accelerator that was listed last");
+    /// assert_eq!(turned.node_at(2), NodeId(0));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn place(&self, node: NodeId) -> u32 {
         self.place[node]
     }
@@ -304,51 +314,39 @@ impl Topology {
     }
 
     /// Returns whether `node` is a rank.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let dgx2 = from_spec("dgx2", None, None)?;
+    /// assert!(dgx2.is_rank(NodeId(15)) && !dgx2.is_rank(NodeId(16)), "switches come behind the 16 ranks");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn is_rank(&self, node: NodeId) -> bool {
         node.0 < self.ranks
     }
 
-    /// Returns the links out of `node`, in listed order.
-    pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
-        let node = node.index();
-        &self.outgoing[self.first_out[node] as usize..self.first_out[node + 1] as usize]
-    }
-
-    /// Returns the links into `node`, in listed order.
-    pub fn incoming(&self, node: NodeId) -> &[LinkId] {
-        let node = node.index();
-        &self.incoming[self.first_in[node] as usize..self.first_in[node + 1] as usize]
-    }
-
-    /// Returns the opposite link of `link`, if there is one.
-    pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
-        self.reverse[link]
-    }
-
-    /// Returns whether every link has an opposite one of the same bandwidth. Latencies may differ: a mirrored half then
-    /// takes longer than the other one, but overloads nothing.
-    pub fn is_symmetric(&self) -> bool {
-        self.link_ids()
-            .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
-    }
-
-    /// Returns the sum, over all cables, of the lesser bandwidth of both directions, in bytes a second; `None` if a
-    /// link has no opposite one. The sum is 0 where one rank has no links.
-    pub fn cable_capacity(&self) -> Option<f64> {
-        let both = |link: LinkId| {
-            let back = self.reverse(link)?;
-            Some(self.link(link).bandwidth.bytes_per_second().min(self.link(back).bandwidth.bytes_per_second()))
-        };
-        let twice: Option<f64> = self.link_ids().map(both).sum();
-        Some(twice? / 2.0)
-    }
-
     /// Returns whether every node is a rank, so that trees need no switches and no relays.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// assert!(from_spec("torus:4x4", None, None)?.is_direct());
+    /// assert!(!from_spec("dgx2", None, None)?.is_direct());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn is_direct(&self) -> bool {
         self.ranks as usize == self.nodes.len()
     }
 
     /// Returns the names of all accelerators, in the order in which the file or generator listed them.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// assert_eq!(from_spec("ring:3", None, None)?.accelerator_names(), ["GPU0", "GPU1", "GPU2"]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn accelerator_names(&self) -> Vec<&str> {
         let listed = self.node_of_place.iter().map(|&node| self.node(node));
         listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()
@@ -357,20 +355,6 @@ impl Topology {
     /// Returns how many nodes are accelerators, ranks or not.
     pub fn num_accelerators(&self) -> usize {
         self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
-    }
-
-    /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
-    ///
-    /// ```
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let ring = from_spec("ring:4", None, None)?;
-    /// assert_eq!(ring.describe_link(ring.outgoing(NodeId(1))[0]), "GPU1 -> GPU0");
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn describe_link(&self, link: LinkId) -> String {
-        let Link { source, target, .. } = *self.link(link);
-        format!("{} -> {}", self.node(source).name, self.node(target).name)
     }
 
     /// Returns the network with every link turned around, in which a reduce half is a broadcast half.

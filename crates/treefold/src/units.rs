@@ -129,6 +129,11 @@ impl Bandwidth {
     }
 
     /// Returns the seconds that `bytes`, which may be a fraction, take.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::parse_bandwidth("2GB/s")?.seconds_for(1e9), 0.5);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn seconds_for(self, bytes: f64) -> f64 {
         bytes / self.0
     }
@@ -161,6 +166,11 @@ impl Time {
     }
 
     /// Returns the time in seconds, from which [`Self::from_seconds`] makes the same time again.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::parse_time("250ms")?.seconds(), 0.25);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn seconds(self) -> f64 {
         match self.0 {
             exact if exact < 1 << f64::MANTISSA_DIGITS => exact as f64 / 1e12,
@@ -416,7 +426,6 @@ pub fn format_hertz(hertz: f64) -> String {
 ///
 /// ```
 /// assert_eq!(treefold::units::format_bandwidth(12.5e9), "12.5GB/s");
-/// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn format_bandwidth(bytes_per_second: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];

@@ -37,6 +37,20 @@ pub struct Unproven {
 
 impl Unproven {
     /// Wraps a draft, such as one that was derived from the trees of a file.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::{Draft, Unproven};
+    ///
+    /// let mut draft = Draft::from(plan);
+    /// draft.phases.clear();
+    /// draft.trees.clear();
+    /// assert!(Unproven::new(draft).prove().is_err(), "nothing is sent");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(draft: Draft) -> Self {
         Self { draft: Arc::new(draft), verdict: OnceLock::new() }
     }
@@ -45,6 +59,17 @@ impl Unproven {
     ///
     /// # Errors
     /// The first fault that [`check`] finds.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::Plan;
+    ///
+    /// assert!(Plan::from_json(&plan.to_json())?.check().is_ok());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn check(&self) -> Result<()> {
         self.verdict().map(|_| ())
     }
@@ -114,6 +139,20 @@ impl<'a> Written<'a> {
     }
 
     /// Returns the rank that gives or gets what the others do not; `None` for a collective without a root.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::{AnyPlan, Collective};
+    /// use treefold::topology::NodeId;
+    ///
+    /// assert_eq!(plan.as_written().root(), None, "an all-reduce has no root");
+    /// let broadcast = AnyPlan::Sound(plan).derive(Collective::Broadcast, NodeId(2))?;
+    /// assert_eq!(broadcast.as_written().root(), Some(NodeId(2)));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn root(self) -> Option<NodeId> {
         self.plan.collective.has_root().then(|| self.plan.root())
     }
@@ -129,6 +168,16 @@ impl<'a> Written<'a> {
     }
 
     /// Returns the steps of all phases together, or `None` when one is a stream.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// assert_eq!(planners::plan("ring", &ring, &Options::default())?.as_written().steps(), Some(6));
+    /// assert_eq!(planners::plan("dbtree", &ring, &Options::default())?.as_written().steps(), None);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn steps(self) -> Option<u32> {
         self.plan.steps()
     }
@@ -139,6 +188,16 @@ impl<'a> Written<'a> {
     }
 
     /// Returns a number that differs between plans that do not send the same.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// let other = planners::plan("ring", &ring, &Options::default())?;
+    /// assert_ne!(plan.as_written().fingerprint(), other.as_written().fingerprint());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn fingerprint(self) -> u64 {
         self.plan.fingerprint()
     }

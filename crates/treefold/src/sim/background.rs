@@ -37,7 +37,17 @@ impl Background {
     /// Refuses traffic that cannot be.
     ///
     /// # Errors
-    /// The load is not from 0 to below 1, or a message is empty.
+    /// The load is not from 0 to below 1, or a message is empty or longer than 1 MiB.
+    ///
+    /// ```
+    /// use treefold::sim::Background;
+    /// use treefold::units::Bytes;
+    ///
+    /// let light = Background { load: 0.1, message: Bytes(64), seed: 1 };
+    /// assert!(light.check().is_ok());
+    /// let error = Background { load: 1.0, ..light }.check().unwrap_err();
+    /// assert!(error.to_string().starts_with("background load 1 is not from 0 to below 1"));
+    /// ```
     pub fn check(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.load) {
             bail!(

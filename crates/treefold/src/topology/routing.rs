@@ -54,6 +54,15 @@ impl Topology {
 
     /// Returns the number of routes from `source` to `target` among which routers choose anew for every packet: more
     /// than one on a torus, where both directions around a ring are equally short.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let torus = from_spec("torus:4x4", None, None)?;
+    /// assert_eq!(torus.ways(NodeId(0), NodeId(1)), 1);
+    /// assert_eq!(torus.ways(NodeId(0), NodeId(10)), 4, "two ways around in each dimension");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn ways(&self, source: NodeId, target: NodeId) -> u32 {
         ways(self, source, target)
     }
@@ -77,6 +86,14 @@ impl Topology {
     }
 
     /// Returns whether there is a route from `source` to `target`. Between ranks there always is one.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:3", None, None)?;
+    /// assert!(line.reaches(NodeId(0), NodeId(2)));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn reaches(&self, source: NodeId, target: NodeId) -> bool {
         reaches(self, source, target)
     }

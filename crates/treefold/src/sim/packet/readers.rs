@@ -88,6 +88,21 @@ pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Ve
 ///
 /// # Errors
 /// There is one; the error names the option and its value, why nothing reads it, and the remedy.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners;
+/// use treefold::sim::packet::{Options, options::Fabric, readers::refuse_unread};
+/// use treefold::topology::from_spec;
+///
+/// let ring = Arc::new(from_spec("ring:4", None, None)?);
+/// let plan = planners::plan("ring", &ring, &planners::Options::default())?;
+/// assert!(refuse_unread(&plan, &Options::default()).is_ok(), "defaults are never refused");
+/// let machine = Options { fabric: Fabric { barrier: true, ..Fabric::default() }, ..Options::default() };
+/// let error = refuse_unread(&plan, &machine).unwrap_err();
+/// assert!(error.to_string().starts_with("barrier=true has no effect: it is only for pulls"));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn refuse_unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<()> {
     if let Some(Unread { option, value, why }) = unread(plan, options)?.first() {
         misfit!("{option}={value} has no effect: {why}; leave {option} out");

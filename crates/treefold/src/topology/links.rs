@@ -1,0 +1,96 @@
+//! What a network says of its links.
+
+use super::{Link, LinkId, NodeId, Topology};
+
+impl Topology {
+    /// Returns all directed links.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Returns the numbers of all links.
+    pub fn link_ids(&self) -> impl DoubleEndedIterator<Item = LinkId> + ExactSizeIterator + Clone + use<> {
+        LinkId::first(self.links.len())
+    }
+
+    /// Returns a link by its number.
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links[link]
+    }
+
+    /// Returns the links out of `node`, in listed order.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let targets: Vec<u32> = ring.outgoing(NodeId(0)).iter().map(|&link| ring.link(link).target.0).collect();
+    /// assert_eq!(targets, [3, 1]);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
+        let node = node.index();
+        &self.outgoing[self.first_out[node] as usize..self.first_out[node + 1] as usize]
+    }
+
+    /// Returns the links into `node`, in listed order.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let dgx2 = from_spec("dgx2:planes=1", None, None)?;
+    /// assert_eq!(dgx2.incoming(NodeId(0)).len(), 1, "with one plane, a rank has one cable");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn incoming(&self, node: NodeId) -> &[LinkId] {
+        let node = node.index();
+        &self.incoming[self.first_in[node] as usize..self.first_in[node + 1] as usize]
+    }
+
+    /// Returns the opposite link of `link`, if there is one.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let link = ring.outgoing(NodeId(0))[0];
+    /// let back = ring.reverse(link).expect("cables have two directions");
+    /// assert_eq!((ring.link(back).source, ring.link(back).target), (ring.link(link).target, NodeId(0)));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
+        self.reverse[link]
+    }
+
+    /// Returns whether every link has an opposite one of the same bandwidth. Latencies may differ: a mirrored half then
+    /// takes longer than the other one, but overloads nothing.
+    pub fn is_symmetric(&self) -> bool {
+        self.link_ids()
+            .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
+    }
+
+    /// Returns the sum, over all cables, of the lesser bandwidth of both directions, in bytes a second; `None` if a
+    /// link has no opposite one. The sum is 0 where one rank has no links.
+    pub fn cable_capacity(&self) -> Option<f64> {
+        let both = |link: LinkId| {
+            let back = self.reverse(link)?;
+            Some(self.link(link).bandwidth.bytes_per_second().min(self.link(back).bandwidth.bytes_per_second()))
+        };
+        let twice: Option<f64> = self.link_ids().map(both).sum();
+        Some(twice? / 2.0)
+    }
+
+    /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert_eq!(ring.describe_link(ring.outgoing(NodeId(1))[0]), "GPU1 -> GPU0");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn describe_link(&self, link: LinkId) -> String {
+        let Link { source, target, .. } = *self.link(link);
+        format!("{} -> {}", self.node(source).name, self.node(target).name)
+    }
+}
