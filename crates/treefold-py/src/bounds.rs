@@ -61,7 +61,7 @@ impl Bounds {
 
     /// Return the seconds that any all-reduce of this size takes at least.
     fn seconds(&self, size_bytes: u64) -> f64 {
-        self.0.seconds(Bytes(size_bytes))
+        self.0.seconds(Bytes(size_bytes)).get()
     }
 }
 

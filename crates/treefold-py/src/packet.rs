@@ -5,10 +5,10 @@ use pyo3::types::PyDict;
 use treefold::number::Operator;
 use treefold::plan::tables::{self, Entry, Tables};
 use treefold::sim::packet::{
-    self, FabricStats, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
+    self, FabricStats, Figures, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
 };
 use treefold::topology::NodeId;
-use treefold::units::Bytes;
+use treefold::units::{Bytes, Seconds};
 
 use super::options::read;
 use super::simulation::{Traffic, background, jobs};
@@ -54,7 +54,7 @@ impl PacketCounts {
         let fabric = outcome.fabric.as_ref().map(|fabric| Py::new(py, FabricCounts::new(fabric))).transpose()?;
         Ok(Self {
             cycles: outcome.cycles,
-            clock_hz: outcome.clock_hz,
+            clock_hz: outcome.clock.hertz(),
             packets: outcome.packets,
             flits: outcome.flits,
             head_flits: outcome.packets,
@@ -80,7 +80,7 @@ impl FabricCounts {
             table_bytes: fabric.table.map(|table| table.0),
             timeout_cycles: fabric.timeout,
             table_peak_bytes: fabric.table_peak.0,
-            packet_latency_s: fabric.mean_latency,
+            packet_latency_s: fabric.mean_latency.get(),
             waves: fabric.waves,
             memory_read_bytes: fabric.reads,
             memory_written_bytes: fabric.writes,
@@ -110,7 +110,7 @@ pub fn simulate_packet(
 }
 
 /// `(messages, mean_latency_s, p99_latency_s)` of background traffic.
-type Figures = (u64, Option<f64>, Option<f64>);
+type Latencies = (u64, Option<f64>, Option<f64>);
 /// The trace and the counts of a job.
 type OfJob = (Trace, PacketCounts);
 
@@ -128,7 +128,7 @@ pub fn simulate_packet_together(
     record: bool,
     options: &Bound<'_, PyDict>,
     listener: Option<Py<PyAny>>,
-) -> PyResult<(Vec<OfJob>, Option<Figures>)> {
+) -> PyResult<(Vec<OfJob>, Option<Latencies>)> {
     let machine: Options = read(options)?;
     let jobs = jobs(&plans, &sizes_bytes)?;
     jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
@@ -141,7 +141,10 @@ pub fn simulate_packet_together(
         Ok((Trace { plan: plan.clone_ref(py), trace: outcome.trace, peaks: outcome.peaks }, counts))
     };
     let rows = senders.zip(outcomes.jobs).map(row).collect::<PyResult<_>>()?;
-    Ok((rows, outcomes.background.map(|figures| (figures.messages, figures.mean_latency, figures.p99_latency))))
+    let figures = |Figures { messages, mean_latency, p99_latency }| {
+        (messages, mean_latency.map(Seconds::get), p99_latency.map(Seconds::get))
+    };
+    Ok((rows, outcomes.background.map(figures)))
 }
 
 /// Refuse a machine on which no plan for the network runs.

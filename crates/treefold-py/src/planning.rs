@@ -44,7 +44,7 @@ pub fn choose(
 
 fn listed(candidate: auto::Candidate) -> Candidate {
     match candidate.time {
-        Ok(time) => (candidate.algorithm, Some(time.seconds), Some(time.latency), None),
+        Ok(time) => (candidate.algorithm, Some(time.seconds.get()), Some(time.latency.get()), None),
         Err(reason) => (candidate.algorithm, None, None, Some(reason.to_string())),
     }
 }

@@ -19,7 +19,7 @@ pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> 
         let simulate = |size| treefold::sim::analytic::simulate(&profile, Bytes(size));
         sizes_bytes.into_iter().map(simulate).collect::<Vec<_>>()
     });
-    let row = |report: treefold::sim::Report| (report.seconds, report.mean_utilization, report.max_utilization);
+    let row = |report: treefold::sim::Report| (report.seconds.get(), report.mean_utilization, report.max_utilization);
     Ok(reports.into_iter().map(row).collect())
 }
 
@@ -93,10 +93,10 @@ impl LinkUse {
 
 #[pymethods]
 impl Trace {
-    /// The seconds from the first send to the last receipt.
+    /// The seconds from the start of the simulation to the last receipt.
     #[getter]
     fn time_s(&self) -> f64 {
-        self.trace.seconds
+        self.trace.seconds.get()
     }
 
     /// How much the links are used, a `Utilization`.
@@ -116,9 +116,14 @@ impl Trace {
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
         let links = topology.links().iter().zip(busy);
         links
-            .map(|(link, (&busy_s, &full_rate_s))| {
+            .map(|(link, (busy, needed))| {
                 let name = |node| topology.node(node).name.clone();
-                LinkUse { source: name(link.source), target: name(link.target), busy_s, full_rate_s }
+                LinkUse {
+                    source: name(link.source),
+                    target: name(link.target),
+                    busy_s: busy.get(),
+                    full_rate_s: needed.get(),
+                }
             })
             .collect()
     }
@@ -137,8 +142,10 @@ impl Trace {
         self.peaks.clone()
     }
 
-    /// Return a dictionary with a NumPy array for each column, with an item for each transfer, in the order in which
-    /// they left.
+    /// Return a dictionary with a NumPy array for each column, with an item for each transfer.
+    ///
+    /// The flow simulator lists the transfers by `sent_s`; the order in which the packet simulator lists them means
+    /// nothing.
     ///
     /// In streams, each chunk on each edge is a transfer. The columns are:
     ///
@@ -166,7 +173,7 @@ impl Trace {
         whole("target", &|transfer| lanes.ends_of(transfer.lane).1.0)?;
         whole("tree", &|transfer| transfer.tree)?;
         whole("phase", &|transfer| transfer.phase.into())?;
-        whole("step", &|transfer| transfer.step.into())?;
+        whole("step", &|transfer| transfer.step.map_or(0, |step| step.get().into()))?;
         whole("chunk", &|transfer| transfer.chunk)?;
         columns.set_item(
             "reduces",
@@ -176,9 +183,9 @@ impl Trace {
             columns.set_item(name, transfers.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
         };
         real("bytes", |transfer| transfer.bytes)?;
-        real("start_s", |transfer| transfer.start)?;
-        real("sent_s", |transfer| transfer.sent)?;
-        real("received_s", |transfer| transfer.received)?;
+        real("start_s", |transfer| transfer.start.get())?;
+        real("sent_s", |transfer| transfer.sent.get())?;
+        real("received_s", |transfer| transfer.received.get())?;
         Ok(columns)
     }
 
@@ -188,7 +195,7 @@ impl Trace {
 
     fn __repr__(&self) -> String {
         let plan = self.plan.get().as_written();
-        let (time_s, transfers) = (self.trace.seconds, self.trace.transfers.len());
+        let (time_s, transfers) = (self.trace.seconds.get(), self.trace.transfers.len());
         format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm(), plan.collective())
     }
 

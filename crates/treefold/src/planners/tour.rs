@@ -117,7 +117,8 @@ impl Costs {
             route.clear();
             topology.route(NodeId::new(i / count), NodeId::new(i % count), &mut route);
             let links = route.iter().map(|&link| topology.link(link));
-            *seconds = links.map(|link| link.delay().seconds() + link.bandwidth.seconds_for(chunk.0 as f64)).sum();
+            *seconds =
+                links.map(|link| link.delay().seconds() + link.bandwidth.seconds_for(chunk.0 as f64).get()).sum();
         }
         let scale = scale(&seconds, count);
         let cost: Vec<i64> = seconds.iter().map(|s| ((s / scale).min(1.0).powi(3) * MAX_COST) as i64).collect();

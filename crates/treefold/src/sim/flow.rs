@@ -24,17 +24,17 @@ use crate::bail;
 use crate::error::Result;
 use crate::plan::Walkable;
 use crate::plan::pipeline::check_chunks;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use links::SharedLinks;
 use phase::Run;
 use quantities::Instant;
 use workload::compile;
 
 /// Simulates `plan` for a vector of `size`; the trace lists its transfers if `record` says so. Long simulations ask
-/// `go_on` now and then, with the seconds that are simulated.
+/// `go_on` now and then, with the time that is simulated.
 ///
 /// # Errors
-/// `go_on` says no, or the plan asks for more chunks than treefold handles.
+/// If `go_on` says no, or if the plan asks for more chunks than treefold handles.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -44,15 +44,15 @@ use workload::compile;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
 /// let trace = simulate(&plan, Bytes(1 << 20), true, &mut |_| true)?;
-/// let last = trace.transfers.iter().map(|transfer| transfer.received).fold(0.0, f64::max);
-/// assert_eq!(trace.seconds, last);
+/// let last = trace.transfers.iter().map(|transfer| transfer.received).max();
+/// assert_eq!(Some(trace.seconds), last);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn simulate<'a>(
     plan: impl Into<Walkable<'a>>,
     size: Bytes,
     record: bool,
-    go_on: &mut dyn FnMut(f64) -> bool,
+    go_on: &mut dyn FnMut(Seconds) -> bool,
 ) -> Result<Trace> {
     let [trace] = <[Trace; 1]>::try_from(simulate_together(&[Job::new(plan, size)], None, record, go_on)?)
         .expect("one job has one trace");
@@ -64,8 +64,8 @@ pub fn simulate<'a>(
 /// here: it takes its share of each link's bandwidth.
 ///
 /// # Errors
-/// Those of [`simulate`]; the plans' networks differ in more than their ranks; or the background traffic alone is more
-/// than a link can carry.
+/// As for [`simulate`]; if the plans' networks differ in more than their ranks; or if the background traffic alone is
+/// more than a link can carry.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -86,7 +86,7 @@ pub fn simulate_together(
     jobs: &[Job],
     background: Option<&Background>,
     record: bool,
-    go_on: &mut dyn FnMut(f64) -> bool,
+    go_on: &mut dyn FnMut(Seconds) -> bool,
 ) -> Result<Vec<Trace>> {
     let routes = routes_of(jobs);
     let placed = place(jobs, &routes)?;
@@ -98,7 +98,7 @@ pub fn simulate_together(
     run(&mut courses, &mut links, go_on)?;
     let trace = |(number, course): (usize, Course)| Trace {
         size: course.job.size,
-        seconds: course.end.0,
+        seconds: course.end.into(),
         occupied: links.occupied(),
         carried: links.carried(number, network),
         transfers: course.transfers,
@@ -149,7 +149,7 @@ impl<'a> Course<'a> {
 }
 
 /// Runs jobs to their ends, or until `go_on` says no.
-fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
+fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(Seconds) -> bool) -> Result<()> {
     let (mut now, mut handled) = (Instant::ZERO, 0);
     loop {
         let mut begins = false;
@@ -169,7 +169,7 @@ fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(f6
         settle(courses, links, now);
         if handled >= EVENTS_BETWEEN_QUESTIONS {
             handled = 0;
-            if !go_on(now.0) {
+            if !go_on(now.into()) {
                 bail!("the simulation was interrupted");
             }
         }

@@ -112,7 +112,7 @@ fn a_switch_carries_uniform_random_traffic() {
         let options = Options { fabric: Fabric { speedup, ..Fabric::default() }, ..Options::default() };
         let outcome = simulate(&plan, Bytes(128 * 16 * messages), &options, true, &mut |_| true).unwrap();
         let transfers = &outcome.trace.transfers;
-        let known = |transfer: &Transfer| transfer.received - 80e-9;
+        let known = |transfer: &Transfer| transfer.received.get() - 80e-9;
         let last = |rank| {
             let own = transfers.iter().filter(|transfer| plan.lanes.ends_of(transfer.lane).0 == NodeId(rank));
             own.map(known).fold(0.0, f64::max)

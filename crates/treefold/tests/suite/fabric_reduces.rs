@@ -15,7 +15,7 @@ const REDUCES: [Collective; 2] = [Collective::Reduce, Collective::ReduceScatter]
 /// Bytes a second of a vector.
 fn rate(algorithm: &str, collective: Collective, size: u64) -> f64 {
     let plan = derived(&network("dgx2:planes=6", &[]), algorithm, collective);
-    size as f64 / simulated(&plan, size, Fabric::default()).trace.seconds
+    size as f64 / simulated(&plan, size, Fabric::default()).trace.seconds.get()
 }
 
 /// Packets of 144 bytes carry 128, and pushes use the tables and adders of all ports. Those of a pull are at the port

@@ -62,7 +62,7 @@ fn a_message_that_meets_no_other_takes_what_its_way_takes() {
             let hops = u64::from(routers - 1);
             let expected = flits + hops * latency + 3 * u64::from(routers) + 5;
             assert_eq!(
-                (seen.trace.transfers[0].received * 1e9).round() as u64,
+                (seen.trace.transfers[0].received.get() * 1e9).round() as u64,
                 expected,
                 "{routers} routers, {size} bytes"
             );
@@ -77,7 +77,7 @@ fn a_message_through_switches() {
     let plan = planned("ring", "dgx2");
     let seen = run(&plan, 32 << 10, &Options::default());
     for span in &seen.trace.transfers {
-        let took = ((span.received - span.start) * 1e9).round() as u64;
+        let took = ((span.received - span.start).get() * 1e9).round() as u64;
         // The first flit leaves 3 cycles after the issue.
         assert!([136 + 2 * 150 + 4, 136 + 3 * 150 + 2 * 4].contains(&took), "{took}");
     }
@@ -140,7 +140,7 @@ fn unequal_links_have_their_own_flit_times() {
         let topology = Arc::new(Topology::new("pair", accelerators(2), links, None, Shape::General).unwrap());
         let seen = run(&one_message(&topology), 1 << 20, &Options { lanes: 1 << 20, ..Options::default() });
         let expected = seen.flits as f64 * 16.0 / bandwidth;
-        assert!((seen.trace.seconds / expected - 1.0).abs() < 0.01, "{bandwidth}: {} s", seen.trace.seconds);
+        assert!((seen.trace.seconds.get() / expected - 1.0).abs() < 0.01, "{bandwidth}: {}", seen.trace.seconds);
         let [utilization, _] = [0, 1].map(|link| seen.trace.carried[link] / seen.trace.seconds);
         assert!(utilization > 0.99, "{utilization}");
     }
@@ -157,7 +157,7 @@ fn short_messages_do_not_starve_beside_long_ones() {
     let plan = plan.unchecked();
     for options in [Options::default(), message_based(), Options { virtual_channels: 2, ..message_based() }] {
         let spans = run(&plan, 1 << 20, &options).trace.transfers;
-        let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received;
+        let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received.get();
         assert!(received(1) < 2e-6 && received(0) > 60e-6, "{} s beside {} s", received(1), received(0));
     }
 }
@@ -261,7 +261,7 @@ fn what_links_and_buffers_saw_is_reported() {
     let plan = planned("ring", "torus:4x4");
     let seen = run(&plan, 32 << 10, &Options::default());
     assert_eq!((seen.packets, seen.flits), (16 * 30 * 8, 16 * 30 * 136));
-    let busy: f64 = seen.trace.carried.iter().sum();
+    let busy: f64 = seen.trace.carried.iter().map(|time| time.get()).sum();
     assert!((busy * 1e9 - seen.flits as f64).abs() < 1e-3);
     assert_eq!(seen.peaks.iter().max(), Some(&1), "nobody waits");
     assert!(run(&planned("dbtree", "torus:4x4"), 32 << 10, &Options::default()).peaks.iter().max() > Some(&17));

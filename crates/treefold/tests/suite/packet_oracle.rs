@@ -25,8 +25,12 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
         outcome => outcome.unwrap(),
     };
     let (cycles, received) = flits::cycles(&[Job::new(plan, Bytes(size))], options);
-    let seen: Vec<u64> =
-        outcome.trace.transfers.iter().map(|span| (span.received * outcome.clock_hz).round() as u64).collect();
+    let seen: Vec<u64> = outcome
+        .trace
+        .transfers
+        .iter()
+        .map(|span| (span.received.get() * outcome.clock.hertz()).round() as u64)
+        .collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
     assert_eq!([outcome.cycles], *cycles, "{} {options:?}", plan.algorithm);
@@ -40,7 +44,8 @@ fn agrees_on_jobs(jobs: &[Job], options: &Options) {
         outcomes => outcomes.unwrap().jobs,
     };
     let (cycles, received) = flits::cycles(jobs, options);
-    let cycles_of = outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received * job.clock_hz));
+    let cycles_of =
+        outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received.get() * job.clock.hertz()));
     let seen: Vec<u64> = cycles_of.map(|cycle| cycle.round() as u64).collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{options:?}");

@@ -8,7 +8,7 @@ use treefold::planners::{self, Options as Wishes};
 use treefold::sim::packet::{FlowControl, Options, Outcomes, Sending, Together};
 use treefold::sim::{Background, Job, flow, packet};
 use treefold::topology::{Directions, NodeId, Topology};
-use treefold::units::Bytes;
+use treefold::units::{Bytes, Seconds};
 
 const LIGHT: Background = Background { load: 0.1, message: Bytes(64), seed: 1 };
 
@@ -23,12 +23,12 @@ fn quick_adders() -> Options {
 
 fn packet_seconds(jobs: &[Job]) -> Vec<f64> {
     let outcomes = in_packets(jobs, None, &quick_adders());
-    outcomes.jobs.iter().map(|job| job.trace.seconds).collect()
+    outcomes.jobs.iter().map(|job| job.trace.seconds.get()).collect()
 }
 
 fn flow_seconds(jobs: &[Job]) -> Vec<f64> {
     let traces = flow::simulate_together(jobs, None, false, &mut |_| true).unwrap();
-    traces.iter().map(|trace| trace.seconds).collect()
+    traces.iter().map(|trace| trace.seconds.get()).collect()
 }
 
 fn ring_of(network: &Topology, ranks: &[u32]) -> Plan {
@@ -91,7 +91,7 @@ fn every_job_sends_what_it_sends_alone() {
         let bytes = |trace: &treefold::sim::trace::Trace| trace.transfers.iter().map(|sent| sent.bytes).sum::<f64>();
         let single = flow::simulate(job.plan, job.size, true, &mut |_| true).unwrap();
         assert!((bytes(flow) / bytes(&single) - 1.0).abs() < 1e-12);
-        assert!(flow.carried.iter().zip(&single.carried).all(|(a, b)| (a - b).abs() <= 1e-12 * b));
+        assert!(flow.carried.iter().zip(&single.carried).all(|(a, b)| (a.get() - b.get()).abs() <= 1e-12 * b.get()));
     }
 }
 
@@ -111,7 +111,7 @@ fn packets_draw_the_same_ways_whichever_jobs_send() {
         assert_eq!(seen(job), seen(alone), "job {number}");
     }
     let loads = |job: &packet::Outcome| {
-        let used = job.trace.carried.iter().copied().filter(|&seconds| seconds > 0.0);
+        let used = job.trace.carried.iter().copied().filter(|&seconds| seconds > Seconds::ZERO);
         used.collect::<Vec<_>>()
     };
     assert_ne!(loads(&all[0]), loads(&all[1]), "jobs that are alike draw other lots");
@@ -194,7 +194,7 @@ fn messages_come_at_their_load_and_the_same_again_for_a_seed() {
     let count = figures(&first).messages as f64;
     assert!((count - expected).abs() < 5.0 * expected.sqrt(), "{count} of {expected}");
     let latencies = figures(&first);
-    assert!(latencies.mean_latency.unwrap() > 160e-9 && latencies.mean_latency < latencies.p99_latency);
+    assert!(latencies.mean_latency.unwrap().get() > 160e-9 && latencies.mean_latency < latencies.p99_latency);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn short_messages_keep_a_channel_and_are_not_starved_by_large_ones() {
     let p99 = |kept| {
         let options = Options { kept_channels: kept, ..message.clone() };
         let background = Background { load: 0.02, ..LIGHT };
-        in_packets(&job, Some(background), &options).background.unwrap().p99_latency.unwrap()
+        in_packets(&job, Some(background), &options).background.unwrap().p99_latency.unwrap().get()
     };
     let (kept, starved) = (p99(None), p99(Some(0)));
     // A message of 64 KiB takes a link for 4.1 us, and seven of them may be ahead on each channel.

@@ -1,5 +1,6 @@
 //! A transfer as the network carries it.
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use super::machine::InterfaceId;
@@ -13,6 +14,7 @@ use crate::random::Random;
 use crate::sim::jobs::Placed;
 use crate::sim::trace;
 use crate::topology::NodeId;
+use crate::units::Seconds;
 
 /// The times at which a message's first and last flit left its sender, and at which it was received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,12 +111,12 @@ impl Message {
     }
 
     /// Makes the transfer that a trace shows.
-    pub fn timed(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Transfer {
+    pub fn timed(&self, times: Times, seconds: impl Fn(u64) -> Seconds) -> trace::Transfer {
         trace::Transfer {
             lane: self.lane,
             tree: self.tree,
             phase: self.phase,
-            step: self.phase_step,
+            step: NonZeroU16::new(self.phase_step),
             chunk: self.chunk,
             reduces: self.aggregation.is_some(),
             bytes: self.bytes as f64,

@@ -359,7 +359,7 @@ pub enum Fence {
 }
 
 /// The MultiTree paper's clock, in Hz.
-pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
+pub const DEFAULT_CLOCK: Frequency = Frequency::known(1e9);
 /// The most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
 /// Software's cost of synchronisation. It is calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times

@@ -84,7 +84,7 @@ impl Parameters {
         };
         // Without waves operands are apart as far as it happens, and waiting for them would only hold up the end.
         let outstanding = f64::from(waves.unwrap_or(0)) * fabric.wave.0 as f64;
-        let outstanding = (regions.busiest * outstanding * machine.clock_hz) as u64;
+        let outstanding = (regions.busiest * outstanding * machine.clock.hertz()) as u64;
         Ok(Self {
             line,
             flit: options.flit.0,
@@ -99,7 +99,7 @@ impl Parameters {
             barrier: regions.all(Method::Pull) && fabric.barrier,
             wave_lines: fabric.wave.0 / line,
             waves,
-            sync: (fabric.sync_cost.seconds() * machine.clock_hz).round() as u64,
+            sync: (fabric.sync_cost.seconds() * machine.clock.hertz()).round() as u64,
             reducer: fabric.op.into(),
             fabric: fabric.clone(),
         })
