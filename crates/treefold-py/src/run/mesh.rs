@@ -111,7 +111,7 @@ impl Mesh {
             let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
             match mesh.run(&mut operation, timeouts, &mut go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
-                Err(Failure::Interrupted) => Err(Error::new("interrupted: the vector holds no result")),
+                Err(Failure::Interrupted) => Err(Error::interrupted("interrupted: the vector holds no result")),
                 Err(failure) => {
                     fault = describe(failure);
                     Ok(())

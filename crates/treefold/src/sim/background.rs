@@ -37,7 +37,7 @@ impl Background {
     /// Refuses traffic that cannot be.
     ///
     /// # Errors
-    /// The load is not from 0 to below 1, or a message is empty.
+    /// If the load is not from 0 to below 1, or a message is empty.
     pub fn check(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.load) {
             bail!(
@@ -55,7 +55,7 @@ impl Background {
     /// Returns the network with what the traffic leaves of each link's bandwidth.
     ///
     /// # Errors
-    /// Those of [`Self::check`], or a link cannot carry the traffic.
+    /// As for [`Self::check`], or if a link cannot carry the traffic.
     pub fn left_by(&self, network: &Topology) -> Result<Topology> {
         self.check()?;
         let shares = Pairs::new(network)?.shares(network, self.load)?;
@@ -68,7 +68,7 @@ impl Pairs {
     /// Finds the routes between all accelerators that reach each other.
     ///
     /// # Errors
-    /// There are fewer than two accelerators.
+    /// If there are fewer than two accelerators.
     pub fn new(network: &Topology) -> Result<Self> {
         let places = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
         let sources: Vec<NodeId> = places.filter(|&node| network.node(node).kind == Kind::Accelerator).collect();
@@ -90,7 +90,7 @@ impl Pairs {
     /// Returns the part of each link's bandwidth that traffic of `load` takes.
     ///
     /// # Errors
-    /// A link would have to carry more than it can.
+    /// If a link would have to carry more than it can.
     pub fn shares(&self, network: &Topology, load: f64) -> Result<Vec<f64>> {
         let mut shares = vec![0.0; network.links().len()];
         let mut pair = 0;

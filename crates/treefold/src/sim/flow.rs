@@ -20,8 +20,7 @@ mod workload;
 use super::background::Background;
 use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::{Trace, Transfer};
-use crate::bail;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Walkable;
 use crate::plan::pipeline::check_chunks;
 use crate::units::{Bytes, Seconds};
@@ -170,7 +169,7 @@ fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(Se
         if handled >= EVENTS_BETWEEN_QUESTIONS {
             handled = 0;
             if !go_on(now.into()) {
-                bail!("the simulation was interrupted");
+                return Err(Error::interrupted("the simulation was interrupted"));
             }
         }
     }

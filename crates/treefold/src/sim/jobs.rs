@@ -87,7 +87,7 @@ pub fn routes_of(jobs: &[Job]) -> Vec<LaneRoutes> {
 /// Places jobs in the network of the first; `routes` are those of [`routes_of`].
 ///
 /// # Errors
-/// There is no job, or their networks differ in more than which accelerators are ranks.
+/// If there is no job, or their networks differ in more than which accelerators are ranks.
 pub fn place<'a>(jobs: &[Job<'a>], routes: &'a [LaneRoutes]) -> Result<Vec<Placed<'a>>> {
     check(jobs)?;
     let network = &jobs[0].plan.topology;

@@ -325,7 +325,7 @@ impl<'a> Run<'a> {
             self.make_background(until);
             take_turns_until(until, self, lookahead, go_on)?;
             if !go_on(until) {
-                bail!("interrupted at cycle {until}");
+                return Err(Error::interrupted(format!("interrupted at cycle {until}")));
             }
         }
         take_turns(self, lookahead, go_on)

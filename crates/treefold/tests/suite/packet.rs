@@ -253,7 +253,10 @@ fn a_plan_that_never_ends_is_reported() {
 fn an_interrupted_simulation_says_so() {
     let plan = planned("ring", "torus:8x8");
     let seen = simulate(&plan, Bytes(64 << 20), &Options::default(), false, &mut |_| false);
-    assert!(seen.unwrap_err().to_string().starts_with("interrupted at cycle"));
+    let error = seen.unwrap_err();
+    assert!(error.is_interrupted() && !error.is_misfit() && error.to_string().starts_with("interrupted at cycle"));
+    let seen = flow::simulate(&planned("multitree", "torus:16x16"), Bytes(1 << 20), false, &mut |_| false);
+    assert!(seen.unwrap_err().is_interrupted());
 }
 
 #[test]

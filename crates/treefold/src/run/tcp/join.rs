@@ -115,7 +115,7 @@ impl Mesh {
     /// connected already are left out. `dead_after` is how long a peer may take to acknowledge data.
     ///
     /// # Errors
-    /// If a peer cannot be reached, or does not connect within `timeout`.
+    /// If a peer cannot be reached, or does not connect within `timeout`; or if `go_on` says no.
     pub fn connect(
         &mut self,
         peers: &[(NodeId, SocketAddr)],
@@ -144,7 +144,10 @@ impl Mesh {
                 self.keep(rank, stream, dead_after)?;
                 continue;
             }
-            if Instant::now() > deadline || !go_on() {
+            if !go_on() {
+                return Err(Error::interrupted(format!("rank {} was interrupted while it connected", self.rank)));
+            }
+            if Instant::now() > deadline {
                 let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
                 bail!(
                     "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",

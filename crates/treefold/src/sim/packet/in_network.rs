@@ -192,7 +192,7 @@ impl Nodes<Packet> for World {
 /// Says whether `plan` runs on a fabric.
 ///
 /// # Errors
-/// Routers are asked for, and switches work in trees.
+/// If routers are asked for, and switches work in trees.
 pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
     let in_trees = workload::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
@@ -211,7 +211,7 @@ pub fn is_default(topology: &Topology) -> bool {
 /// Lists what reads options when a fabric runs `plan`.
 ///
 /// # Errors
-/// Switches cannot execute the plan.
+/// If switches cannot execute the plan.
 pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
     if workload::switch_in_trees(plan).is_none() {
         return Ok(vec![Reader::Software]);

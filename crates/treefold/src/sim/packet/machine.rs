@@ -131,7 +131,7 @@ impl Machine {
     /// Makes the machine of `topology` on which jobs run, with or without background traffic.
     ///
     /// # Errors
-    /// A link is faster than a flit a cycle, or there are more interfaces than links.
+    /// If a link is faster than a flit a cycle, or there are more interfaces than links.
     pub fn new(topology: &Topology, jobs: &[Placed], with_background: bool, options: &Options) -> Result<Self> {
         let clock = clock(topology, options)?;
         check_ports(topology, options)?;

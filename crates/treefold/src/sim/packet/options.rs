@@ -372,7 +372,7 @@ impl Options {
     /// Refuses a machine that cannot work.
     ///
     /// # Errors
-    /// A parameter cannot work; the error says its value and the remedy.
+    /// If a parameter cannot work; the error says its value and the remedy.
     pub fn check(&self) -> Result<()> {
         let (flit, payload) = (self.flit.0, self.payload().0);
         options::Options::check_ranges(self)?;

@@ -50,7 +50,7 @@ pub struct Unread {
 /// Lists the options that were given and that the simulation of `plan` does not read.
 ///
 /// # Errors
-/// No machine of these options runs the plan.
+/// If no machine of these options runs the plan.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,7 +84,7 @@ pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Ve
 /// Refuses options that were given and that the simulation of `plan` does not read.
 ///
 /// # Errors
-/// There is one; the error names the option, why nothing reads it, and the remedy.
+/// If there is one; the error names the option, why nothing reads it, and the remedy.
 pub fn refuse_unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<()> {
     if let Some(Unread { option, why }) = unread(plan, options)?.first() {
         misfit!("{option} has no effect: {why}; leave {option} out");

@@ -75,7 +75,7 @@ impl Traffic {
     /// Makes traffic of which nothing is sent.
     ///
     /// # Errors
-    /// A link cannot carry it.
+    /// If a link cannot carry it.
     pub fn new(
         background: &Background,
         network: &Topology,

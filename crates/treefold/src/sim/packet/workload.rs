@@ -85,7 +85,7 @@ impl Workload {
     /// Compiles jobs on `network`, and makes room for the background's messages between `pairs`.
     ///
     /// # Errors
-    /// Routes need more virtual channels than there are, or there are more NOPs than tables hold.
+    /// If routes need more virtual channels than there are, or there are more NOPs than tables hold.
     pub fn new(
         network: &Topology,
         jobs: &[Placed],

@@ -50,7 +50,7 @@ impl Lines {
     /// Deals out the lines of a vector of `size` to the trees of `plan`.
     ///
     /// # Errors
-    /// There are more lines than can be kept.
+    /// If there are more lines than can be kept.
     pub fn new(plan: &Plan, regions: &Regions, size: Bytes, parameters: &Parameters) -> Result<Self> {
         if regions.regions.is_empty() {
             return Ok(Self::default());

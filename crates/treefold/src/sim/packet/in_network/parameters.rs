@@ -57,7 +57,7 @@ impl Parameters {
     /// Makes the parameters of a fabric for these trees.
     ///
     /// # Errors
-    /// A parameter cannot work; the error says its value and the remedy.
+    /// If a parameter cannot work; the error says its value and the remedy.
     pub fn new(
         regions: &Regions,
         routes: &Routes,
