@@ -24,7 +24,7 @@ use numpy::PyArray1;
 use pyo3::import_exception;
 use pyo3::prelude::*;
 use treefold::error::Error;
-use treefold::units::Seconds;
+use treefold::units::{Bytes, Seconds};
 
 use plan::Plan;
 use simulation::Trace;
@@ -40,6 +40,11 @@ type Column<'py, T> = Bound<'py, PyArray1<T>>;
 fn raise(error: Error) -> PyErr {
     let message = error.to_string();
     if error.is_misfit() { MisfitError::new_err(message) } else { TreefoldError::new_err(message) }
+}
+
+/// Returns the size of a vector that Python gives.
+fn vector_size(size_bytes: u64) -> PyResult<Bytes> {
+    Bytes::new(size_bytes).map_err(raise)
 }
 
 /// Runs `work` without the interpreter's lock. The function that `work` gets returns false once the user has

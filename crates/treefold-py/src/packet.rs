@@ -8,11 +8,11 @@ use treefold::sim::packet::{
     self, FabricStats, Figures, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
 };
 use treefold::topology::NodeId;
-use treefold::units::{Bytes, Seconds};
+use treefold::units::Seconds;
 
 use super::options::read;
 use super::simulation::{Traffic, background, jobs};
-use super::{Plan, Topology, Trace, raise, with_progress};
+use super::{Plan, Topology, Trace, raise, vector_size, with_progress};
 
 /// The counts of a packet simulation, as `treefold.results.PacketReport` explains them.
 #[pyclass(frozen, get_all, module = "treefold")]
@@ -77,9 +77,9 @@ impl FabricCounts {
             failed_allocations: fabric.failed_allocations,
             retransmissions: fabric.retransmissions,
             duplicates: fabric.duplicates,
-            table_bytes: fabric.table.map(|table| table.0),
+            table_bytes: fabric.table.map(|table| table.get()),
             timeout_cycles: fabric.timeout,
-            table_peak_bytes: fabric.table_peak.0,
+            table_peak_bytes: fabric.table_peak.get(),
             packet_latency_s: fabric.mean_latency.get(),
             waves: fabric.waves,
             memory_read_bytes: fabric.reads,
@@ -103,7 +103,7 @@ pub fn simulate_packet(
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
     readers::refuse_unread(sound, &machine).map_err(raise)?;
-    let size = Bytes(size_bytes);
+    let size = vector_size(size_bytes)?;
     let outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
     let counts = PacketCounts::new(py, &outcome)?;
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, counts))
@@ -132,7 +132,7 @@ pub fn simulate_packet_together(
     let machine: Options = read(options)?;
     let jobs = jobs(&plans, &sizes_bytes)?;
     jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
-    let together = Together { jobs: &jobs, background: traffic.map(background) };
+    let together = Together { jobs: &jobs, background: traffic.map(background).transpose()? };
     let sending = only.map_or(Sending::All, Sending::Only);
     let outcomes = with_progress(py, listener, |go_on| together.simulate(&machine, sending, record, go_on))?;
     let senders = plans.iter().skip(only.unwrap_or(0));

@@ -5,19 +5,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::sim::trace::Transfer;
 use treefold::sim::{Background, Job};
-use treefold::units::Bytes;
 
 use crate::plan::Plan;
-use crate::with_progress;
+use crate::{vector_size, with_progress};
 
 /// Return `(time_s, mean_utilization, max_utilization)` of each size by the analytic simulator.
 #[pyfunction]
 pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
     let plan = plan.sound()?;
+    let sizes = sizes_bytes.into_iter().map(vector_size).collect::<PyResult<Vec<_>>>()?;
     let reports = py.detach(|| {
         let profile = treefold::plan::alpha_beta::Profile::new(plan);
-        let simulate = |size| treefold::sim::analytic::simulate(&profile, Bytes(size));
-        sizes_bytes.into_iter().map(simulate).collect::<Vec<_>>()
+        sizes.into_iter().map(|size| treefold::sim::analytic::simulate(&profile, size)).collect::<Vec<_>>()
     });
     let row = |report: treefold::sim::Report| (report.seconds.get(), report.mean_utilization, report.max_utilization);
     Ok(reports.into_iter().map(row).collect())
@@ -221,13 +220,13 @@ pub fn chrome_of_jobs(traces: Vec<Py<Trace>>) -> PyResult<String> {
 pub type Traffic = (f64, u64, u64);
 
 /// Turns background traffic into the core's.
-pub fn background((load, message, seed): Traffic) -> Background {
-    Background { load, message: Bytes(message), seed }
+pub fn background((load, message_bytes, seed): Traffic) -> PyResult<Background> {
+    Ok(Background { load, message: vector_size(message_bytes)?, seed })
 }
 
 /// Lists the jobs of plans and the sizes of their vectors.
 pub fn jobs<'a>(plans: &'a [Py<Plan>], sizes_bytes: &[u64]) -> PyResult<Vec<Job<'a>>> {
-    let job = |(plan, &size): (&'a Py<Plan>, &u64)| Ok(Job::new(plan.get().sound()?, Bytes(size)));
+    let job = |(plan, &size): (&'a Py<Plan>, &u64)| Ok(Job::new(plan.get().sound()?, vector_size(size)?));
     plans.iter().zip(sizes_bytes).map(job).collect()
 }
 
@@ -242,7 +241,7 @@ pub fn simulate_flow_together(
     record: bool,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Trace>> {
-    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background));
+    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background).transpose()?);
     let traces = with_progress(py, listener, |go_on| {
         treefold::sim::flow::simulate_together(&jobs, traffic.as_ref(), record, go_on)
     })?;
@@ -260,7 +259,7 @@ pub fn simulate_flow(
     record: bool,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
-    let (sound, size) = (plan.get().sound()?, Bytes(size_bytes));
+    let (sound, size) = (plan.get().sound()?, vector_size(size_bytes)?);
     let trace = with_progress(py, listener, |go_on| treefold::sim::flow::simulate(sound, size, record, go_on))?;
     Ok(Trace { plan, trace, peaks: Vec::new() })
 }

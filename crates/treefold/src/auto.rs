@@ -107,7 +107,8 @@ impl Search<'_> {
 
     /// Returns the time of a plan, and keeps the plan if it is the fastest so far.
     fn timed(&mut self, plan: Plan) -> Result<Prediction> {
-        let [seconds, latency] = self.simulator.seconds(&plan, [self.size, Bytes(1)], &mut |_| (self.go_on)())?;
+        let [seconds, latency] =
+            self.simulator.seconds(&plan, [self.size, Bytes::known(1)], &mut |_| (self.go_on)())?;
         if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             self.best = Some((seconds, plan));
         }

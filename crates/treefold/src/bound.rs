@@ -78,7 +78,7 @@ pub fn bounds(topology: &Topology) -> Bounds {
             reduce_scatter_all_gather: none,
             all_reduce: none,
             in_network: in_network.then_some(none),
-            farthest: Time(0),
+            farthest: Time::ZERO,
         };
     }
     let two_phases = two_phases(topology);
@@ -262,10 +262,10 @@ impl Bounds {
     /// ```
     pub fn seconds(&self, size: Bytes) -> Seconds {
         let rate = self.in_network.unwrap_or(self.all_reduce).rate;
-        if size.0 == 0 || rate.bytes_per_second().is_infinite() {
+        if size.get() == 0 || rate.bytes_per_second().is_infinite() {
             return Seconds::ZERO;
         }
-        rate.seconds_for(size.0 as f64).max(self.farthest.into())
+        rate.seconds_for(size.get() as f64).max(self.farthest.into())
     }
 }
 
@@ -305,8 +305,8 @@ mod tests {
             source: NodeId(source),
             target: NodeId(target),
             bandwidth: Bandwidth::known(1.0),
-            latency: Time(0),
-            overhead: Time(0),
+            latency: Time::ZERO,
+            overhead: Time::ZERO,
         };
         let ends = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
         let nodes = ["u", "v"].map(Node::accelerator).into_iter().chain(["s", "w"].map(Node::switch)).collect();

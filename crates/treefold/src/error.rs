@@ -72,8 +72,8 @@ impl Error {
         self.kind == Kind::Misfit
     }
 
-    /// Returns the error of work that stops because its caller said so, as by a `go_on` that returned false. The message
-    /// says what was interrupted.
+    /// Returns the error of work that stops because its caller said so, as by a `go_on` that returned false. The
+    /// message says what was interrupted.
     ///
     /// ```
     /// use treefold::error::Error;

@@ -10,7 +10,7 @@ mod seconds;
 #[cfg(test)]
 mod tests;
 
-pub use format::{format_bandwidth, format_hertz, format_seconds};
+pub use format::{format_bandwidth, format_bytes, format_hertz, format_seconds};
 pub use seconds::Seconds;
 
 use std::iter::Sum;
@@ -19,9 +19,21 @@ use std::ops::Add;
 use crate::bail;
 use crate::error::Result;
 
-/// A number of bytes.
+/// A number of bytes, at most 10^18.
+///
+/// [`Bytes::new`] checks what people wrote, and [`Bytes::known`] takes what the caller knows to be right; there is no
+/// other way to make one.
+///
+/// ```
+/// use treefold::units::Bytes;
+///
+/// const PAGE: Bytes = Bytes::known(4096);
+/// assert_eq!(Bytes::new(4096)?, PAGE);
+/// assert_eq!(PAGE.get(), 4096);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bytes(pub u64);
+pub struct Bytes(u64);
 
 /// The bytes a second of one direction of a link, or of what links carry together; they are positive.
 ///
@@ -41,8 +53,11 @@ pub struct Bytes(pub u64);
 pub struct Bandwidth(f64);
 
 /// A span of time in integer picoseconds, so that simulations are exact and repeatable.
+///
+/// [`Time::from_seconds`] checks what people wrote, and [`Time::from_picoseconds`] takes what the caller knows to be
+/// right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+pub struct Time(u64);
 
 /// A number of cycles a second; it is positive and finite.
 ///
@@ -62,7 +77,7 @@ pub struct Time(pub u64);
 pub struct Frequency(f64);
 
 /// The most bytes of a vector: more are a typing error.
-const MAX_BYTES: f64 = 1e18;
+const MAX_BYTES: u64 = 1_000_000_000_000_000_000;
 /// The highest bandwidth: a higher one is a typing error.
 const MAX_BANDWIDTH: f64 = 1e18;
 /// The lowest bandwidth, with which a byte takes a quarter of an hour: a lower one is a typing error.
@@ -87,10 +102,24 @@ impl Bytes {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(bytes: u64) -> Result<Self> {
-        if bytes as f64 > MAX_BYTES {
+        if bytes > MAX_BYTES {
             bail!("a vector of {bytes} bytes is out of range (0 to 1e18)");
         }
         Ok(Self(bytes))
+    }
+
+    /// Returns the bytes of a constant, or of what was computed.
+    ///
+    /// # Panics
+    /// If they are more than any vector can have.
+    pub const fn known(bytes: u64) -> Self {
+        assert!(bytes <= MAX_BYTES, "a vector has at most 1e18 bytes");
+        Self(bytes)
+    }
+
+    /// Returns the number of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
     }
 }
 
@@ -142,6 +171,19 @@ impl Bandwidth {
 }
 
 impl Time {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Returns the time of a constant, or of what was computed; it may be longer than what people may write.
+    pub const fn from_picoseconds(picoseconds: u64) -> Self {
+        Self(picoseconds)
+    }
+
+    /// Returns the number of picoseconds.
+    pub const fn picoseconds(self) -> u64 {
+        self.0
+    }
+
     /// Checks that `seconds` is a possible latency and rounds it to picoseconds.
     ///
     /// # Errors
@@ -296,7 +338,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
     });
     match parsed {
         None => bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096"),
-        Some(bytes) if !(0.0..=MAX_BYTES).contains(&bytes) => {
+        Some(bytes) if !(0.0..=MAX_BYTES as f64).contains(&bytes) => {
             bail!("size '{text}': must be between 0 and 1e18 bytes")
         }
         Some(bytes) if bytes.fract() != 0.0 => bail!("size '{text}': must be a whole number of bytes, got {bytes}"),

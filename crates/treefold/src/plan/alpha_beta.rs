@@ -87,10 +87,10 @@ impl Profile {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn seconds(&self, size: Bytes) -> Seconds {
-        if size.0 == 0 {
+        if size.get() == 0 {
             return Seconds::ZERO;
         }
-        let bytes = size.0 as f64;
+        let bytes = size.get() as f64;
         let of_step = |lines: &[Line]| lines.iter().map(|line| line.latency + line.slope * bytes).fold(0.0, f64::max);
         let steps: f64 = self.steps.iter().map(|(lines, count)| of_step(lines) * f64::from(*count)).sum();
         let of_tree = |tree: &TreePipeline| tree.seconds(size, tree.chunks(size)).get();
@@ -101,7 +101,7 @@ impl Profile {
 
     /// Returns the time for which each link is busy, for a vector of `size`.
     pub(crate) fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = Seconds> {
-        self.busy.iter().map(move |busy| Seconds::known(busy * size.0 as f64))
+        self.busy.iter().map(move |busy| Seconds::known(busy * size.get() as f64))
     }
 
     fn add_steps(&mut self, plan: &Draft, phase: &Phase, routes: &LaneRoutes) {

@@ -54,7 +54,7 @@ impl TreePipeline {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn seconds(&self, size: Bytes, count: u32) -> Seconds {
-        let (size, count) = (size.0 as f64, f64::from(count));
+        let (size, count) = (size.get() as f64, f64::from(count));
         let (path, slowest) = (size * self.path_per_byte, size * self.slowest_per_byte);
         let first = self.latency.get() + path / count;
         Seconds::known(first + (count - 1.0) * (self.overhead.get() + slowest / count))
@@ -99,12 +99,12 @@ impl TreePipeline {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn chunks(&self, size: Bytes) -> u32 {
-        let bytes = size.0 as f64 * self.share;
+        let bytes = size.get() as f64 * self.share;
         let count = match self.chunk {
             Chunk::One => 1.0,
             Chunk::Count(_) | Chunk::Bytes(_) => return self.chunk.asked(bytes),
             Chunk::Best => {
-                let fill = size.0 as f64 * (self.path_per_byte - self.slowest_per_byte);
+                let fill = size.get() as f64 * (self.path_per_byte - self.slowest_per_byte);
                 let best = if self.overhead > Seconds::ZERO { (fill / self.overhead.get()).sqrt() } else { MAX_CHUNKS };
                 best.min(bytes / MIN_CHUNK_BYTES).min(MAX_CHUNKS).floor()
             }
@@ -148,7 +148,7 @@ pub(crate) fn check_chunks(plan: &Draft, size: Bytes) -> Result<()> {
 /// one of its own, the root's.
 fn chunked_transfers(plan: &Draft, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
     let share = tree.units() as f64 / plan.units as f64;
-    match tree.chunk.asked(size.0 as f64 * share) {
+    match tree.chunk.asked(size.get() as f64 * share) {
         1 => 0,
         chunks => u64::from(chunks) * plan.edges_of(phase, tree).max(1),
     }

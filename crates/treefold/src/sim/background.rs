@@ -46,8 +46,8 @@ impl Background {
                 self.load
             );
         }
-        if !(1..=1 << 20).contains(&self.message.0) {
-            bail!("background messages must have 1 byte to 1MiB, got {} bytes", self.message.0);
+        if !(1..=1 << 20).contains(&self.message.get()) {
+            bail!("background messages must have 1 byte to 1MiB, got {} bytes", self.message.get());
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ use workload::compile;
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
-/// let trace = simulate(&plan, Bytes(1 << 20), true, &mut |_| true)?;
+/// let trace = simulate(&plan, Bytes::known(1 << 20), true, &mut |_| true)?;
 /// let last = trace.transfers.iter().map(|transfer| transfer.received).max();
 /// assert_eq!(Some(trace.seconds), last);
 /// # Ok::<(), treefold::error::Error>(())
@@ -74,7 +74,7 @@ pub fn simulate<'a>(
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
-/// let job = Job::new(&plan, Bytes(64 << 20));
+/// let job = Job::new(&plan, Bytes::known(64 << 20));
 /// let alone = simulate_together(&[job], None, false, &mut |_| true)?;
 /// let both = simulate_together(&[job, job], None, false, &mut |_| true)?;
 /// let slowdown = both[1].seconds / alone[0].seconds;
@@ -133,7 +133,7 @@ impl<'a> Course<'a> {
             self.transfers.extend(over.into_transfers());
         }
         let Placed { plan, size, routes, .. } = *self.job;
-        while self.run.is_none() && size.0 > 0 && self.begun < plan.phases.len() {
+        while self.run.is_none() && size.get() > 0 && self.begun < plan.phases.len() {
             let workload = compile(plan, &plan.phases[self.begun], routes, size);
             let mut run = Run::new(workload, number, links, now, self.record.then_some(self.begun as u16));
             run.begin(links);

@@ -32,7 +32,7 @@ impl<'a> Job<'a> {
     /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
     /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
     /// let job = Job::new(&plan, parse_bytes("1MiB")?);
-    /// assert_eq!((job.plan.trees.len(), job.size.0), (4, 1 << 20));
+    /// assert_eq!((job.plan.trees.len(), job.size.get()), (4, 1 << 20));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(plan: impl Into<Walkable<'a>>, size: Bytes) -> Self {

@@ -97,7 +97,8 @@ pub struct FabricStats {
     pub op: Option<Operator>,
     /// The size of a port's table; it is `None` where nothing is reduced, or where tables are as large as they must be.
     pub table: Option<Bytes>,
-    /// The cycles after which an untouched entry is evicted; it is `None` where nothing is pushed, or `table` is `None`.
+    /// The cycles after which an untouched entry is evicted; it is `None` where nothing is pushed, or where `table` is
+    /// `None`.
     pub timeout: Option<u64>,
     /// The most bytes that a table ever held.
     pub table_peak: Bytes,
@@ -181,8 +182,8 @@ impl Together<'_> {
     /// Simulates the jobs; see [`simulate`].
     ///
     /// # Errors
-    /// As for [`simulate`]; if the jobs' networks differ in more than their ranks; if a job would run on a fabric; or if
-    /// the background is more than a link can carry.
+    /// As for [`simulate`]; if the jobs' networks differ in more than their ranks; if a job would run on a fabric; or
+    /// if the background is more than a link can carry.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -192,8 +193,8 @@ impl Together<'_> {
     /// use treefold::units::Bytes;
     /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
     /// # let plan = planners::plan("ring", &ring, &planners::Options::default())?;
-    /// let job = Job::new(&plan, Bytes(4096));
-    /// let background = Background { load: 0.1, message: Bytes(64), seed: 1 };
+    /// let job = Job::new(&plan, Bytes::known(4096));
+    /// let background = Background { load: 0.1, message: Bytes::known(64), seed: 1 };
     /// let together = Together { jobs: &[job], background: Some(background) };
     /// let [all, alone] = [Sending::All, Sending::Only(0)]
     ///     .map(|sending| together.simulate(&Options::default(), sending, false, &mut |_| true).unwrap());
@@ -263,7 +264,7 @@ impl Together<'_> {
 /// use treefold::units::Bytes;
 ///
 /// let torus = from_spec("torus:4x4", None, None)?;
-/// let machine = Options { payload: Some(Bytes(100)), ..Options::default() };
+/// let machine = Options { payload: Some(Bytes::known(100)), ..Options::default() };
 /// assert!(check(&torus, &machine).unwrap_err().to_string().contains("multiple of the flit (16 bytes), got 100"));
 /// # Ok::<(), treefold::error::Error>(())
 /// ```

@@ -14,14 +14,7 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 5] = [
-            ((1u64 << 40) as f64, "TiB"),
-            ((1u64 << 30) as f64, "GiB"),
-            (1048576.0, "MiB"),
-            (1024.0, "KiB"),
-            (1.0, "B"),
-        ];
-        f.write_str(&scaled(self.0 as f64, &STEPS))
+        f.write_str(&format_bytes(self.0))
     }
 }
 
@@ -41,6 +34,14 @@ impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&format_hertz(self.0))
     }
+}
+
+/// Returns a number of bytes as a text: `64MiB` for 67108864. They may be what was asked for, which can be more than
+/// any vector has.
+pub fn format_bytes(bytes: u64) -> String {
+    const STEPS: [(f64, &str); 5] =
+        [((1u64 << 40) as f64, "TiB"), ((1u64 << 30) as f64, "GiB"), (1048576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
+    scaled(bytes as f64, &STEPS)
 }
 
 /// Returns cycles a second as a text: `1.5GHz` for 1.5e9. They may be what was asked for, which can be 0.

@@ -24,7 +24,7 @@ struct Track {
 }
 
 fn simulate(plan: &Plan, size: u64) -> Trace {
-    flow::simulate(plan, Bytes(size), true, &mut |_| true).unwrap()
+    flow::simulate(plan, Bytes::known(size), true, &mut |_| true).unwrap()
 }
 
 /// The tracks of a file, and the arguments of its process.
@@ -87,7 +87,7 @@ fn assert_readable(plan: &Plan, trace: &Trace) {
         assert!(slices().count() == spans().count() && (bytes[0] - bytes[1]).abs() <= 1e-9 * bytes[1], "{name}");
     }
     assert!(tracks.values().all(|track| track.place.is_some()), "a transfer on a track without a link");
-    assert_eq!(text, to_chrome(&[(plan, &simulate(plan, trace.size.0))]), "not the same twice");
+    assert_eq!(text, to_chrome(&[(plan, &simulate(plan, trace.size.get()))]), "not the same twice");
 }
 
 proptest! {

@@ -52,7 +52,7 @@ fn cut_coarsely(plan: Plan, size: u64, most: u32) -> Plan {
     for phase in plan.phases.iter().filter(|phase| phase.pace.is_stream()) {
         let pipelines = pipelines(&plan, phase, &routes);
         for (tree, pipeline) in cut.trees[phase.trees.clone()].iter_mut().zip(pipelines) {
-            let most = pipeline.chunks(Bytes(size)).min(most);
+            let most = pipeline.chunks(Bytes::known(size)).min(most);
             let count = (1..=most).rev().find(|&count| MOST_CUTS.is_multiple_of(count));
             tree.chunk = Chunk::Count(count.expect("1 divides everything"));
         }
@@ -92,7 +92,7 @@ fn odd_one(seen: &Trace, messages: &[Message], times: &[Times], tolerance: f64) 
 fn assert_same_times(plan: &Plan, size: u64) {
     let travelling = messages(plan, size);
     let (times, end) = oracle::simulate(plan, &travelling);
-    let seen = trace(plan, Bytes(size));
+    let seen = trace(plan, Bytes::known(size));
     let mut tolerance = 1e-9 * end;
     if odd_one(&seen, &travelling, &times, tolerance).is_some() {
         tolerance += drift(plan, messages(plan, size), &times);
@@ -135,7 +135,7 @@ fn assert_loads(plan: &Plan, trace: &Trace) {
         routes.of(transfer.lane).iter().for_each(|&link| bytes[link] += transfer.bytes);
     }
     for (link, (seen, units)) in plan.topology.link_ids().zip(bytes.iter().zip(LinkLoads::new(plan, &routes).0)) {
-        let planned = units as f64 / plan.units as f64 * trace.size.0 as f64;
+        let planned = units as f64 / plan.units as f64 * trace.size.get() as f64;
         assert!((seen - planned).abs() <= 1e-9 * planned, "link {link}: {seen} bytes, planned were {planned}");
         let (carried, occupied) = (trace.carried[link].get(), trace.occupied[link].get());
         let (least, most) =
@@ -148,7 +148,7 @@ fn assert_loads(plan: &Plan, trace: &Trace) {
 
 /// Everything leaves after what it waits for has been received, in the trace's order, and takes as long as it must.
 fn assert_causes(plan: &Plan, trace: &Trace) {
-    let messages = messages(plan, trace.size.0);
+    let messages = messages(plan, trace.size.get());
     let transfers: HashMap<Key, &Transfer> =
         trace.transfers.iter().map(|transfer| (key_of(transfer), transfer)).collect();
     assert_eq!((transfers.len(), trace.transfers.len()), (messages.len(), messages.len()));
@@ -196,8 +196,8 @@ proptest! {
         link_model in select(LINK_MODELS.to_vec()),
     ) {
         for plan in plans_under(&topology, link_model, &options, collective) {
-            let size = Bytes(at_least_a_byte_a_unit(&plan, size));
-            let plan = cut_coarsely(plan, size.0, 32);
+            let size = Bytes::known(at_least_a_byte_a_unit(&plan, size));
+            let plan = cut_coarsely(plan, size.get(), 32);
             let seen = trace(&plan, size);
             assert_loads(&plan, &seen);
             assert_causes(&plan, &seen);
@@ -215,7 +215,7 @@ proptest! {
     fn no_simulated_time_beats_the_bounds(
         topology in networks(), options in options(), size in sizes(), link_model in select(LINK_MODELS.to_vec()),
     ) {
-        assert_none_beats_the_bounds(&topology, &options, Bytes(size), link_model);
+        assert_none_beats_the_bounds(&topology, &options, Bytes::known(size), link_model);
     }
 }
 
@@ -237,7 +237,7 @@ proptest! {
         link_model in select(LINK_MODELS.to_vec()),
     ) {
         for plan in plans_under(&topology, link_model, &options, collective) {
-            assert_models_agree(&plan, Bytes(size));
+            assert_models_agree(&plan, Bytes::known(size));
         }
     }
 }
@@ -246,8 +246,8 @@ proptest! {
 #[test]
 fn unstable_balances_are_told_from_faults() {
     let ring = (0..10).map(|rank| {
-        let (bandwidth, overhead) = (Bandwidth::known(2777088750.030072), Time(1_000_000));
-        Link { bandwidth, latency: Time(0), overhead, ..crate::common::link(rank, (rank + 1) % 10) }
+        let (bandwidth, overhead) = (Bandwidth::known(2777088750.030072), Time::from_picoseconds(1_000_000));
+        Link { bandwidth, latency: Time::ZERO, overhead, ..crate::common::link(rank, (rank + 1) % 10) }
     });
     let topology =
         Topology::new("ring", crate::common::accelerators(10), ring.collect(), None, Shape::General).unwrap();

@@ -14,11 +14,11 @@ use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 const SHARED: Interfaces = Interfaces::Shared;
 
 fn run(plan: &Plan, size: u64, options: &Options) -> Outcome {
-    simulate(plan, Bytes(size), options, true, &mut |_| true).unwrap()
+    simulate(plan, Bytes::known(size), options, true, &mut |_| true).unwrap()
 }
 
 fn refusal(plan: &Plan, options: &Options) -> String {
-    simulate(plan, Bytes(4096), options, false, &mut |_| true).unwrap_err().to_string()
+    simulate(plan, Bytes::known(4096), options, false, &mut |_| true).unwrap_err().to_string()
 }
 
 fn message_based() -> Options {
@@ -31,8 +31,8 @@ fn line(count: u32, latency_ns: u64) -> Arc<Topology> {
         source: NodeId(source),
         target: NodeId(target),
         bandwidth: Bandwidth::known(16e9),
-        latency: Time(latency_ns * 1000),
-        overhead: Time(0),
+        latency: Time::from_picoseconds(latency_ns * 1000),
+        overhead: Time::ZERO,
     };
     let links = (1..count).flat_map(|node| [link(node - 1, node), link(node, node - 1)]).collect();
     Arc::new(Topology::new("line", accelerators(count), links, None, Shape::General).unwrap())
@@ -106,16 +106,17 @@ fn simulators_agree_on_plans_without_contention() {
         ("hdrm", "bigraph:4x8"),
     ] {
         let plan = planned(algorithm, network);
-        let size = Bytes(4 << 20);
+        let size = Bytes::known(4 << 20);
         // The others add in no time.
         let quick = Options { lanes: 1 << 20, ..Options::default() };
-        let packet = run(&plan, size.0, &Options { flow_control: FlowControl::Message, ..quick.clone() }).trace.seconds;
+        let packet =
+            run(&plan, size.get(), &Options { flow_control: FlowControl::Message, ..quick.clone() }).trace.seconds;
         let flow = flow::simulate(&plan, size, false, &mut |_| true).unwrap().seconds;
         let analytic = Profile::new(&plan).seconds(size);
         for (other, name) in [(flow, "flow"), (analytic, "analytic")] {
             assert!((packet / other - 1.0).abs() < 0.05, "{algorithm} on {network}: {packet} s, {name} {other} s");
         }
-        let with_heads = run(&plan, size.0, &quick).trace.seconds;
+        let with_heads = run(&plan, size.get(), &quick).trace.seconds;
         assert!(
             (with_heads / packet - 17.0 / 16.0).abs() < 0.01,
             "{algorithm} on {network}: {with_heads} s, {packet} s"
@@ -133,8 +134,8 @@ fn unequal_links_have_their_own_flit_times() {
                 source: NodeId(source),
                 target: NodeId(target),
                 bandwidth: Bandwidth::known(bandwidth),
-                latency: Time(0),
-                overhead: Time(0),
+                latency: Time::ZERO,
+                overhead: Time::ZERO,
             });
         }
         let topology = Arc::new(Topology::new("pair", accelerators(2), links, None, Shape::General).unwrap());
@@ -177,7 +178,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
             "torus:4x4: needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
         ),
         (
-            Options { payload: Some(Bytes(100)), ..default() },
+            Options { payload: Some(Bytes::known(100)), ..default() },
             "a payload must be a multiple of the flit (16 bytes), got 100 bytes",
         ),
         (
@@ -201,7 +202,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
 #[test]
 fn a_machine_fits_no_plan_or_not_this_one() {
     let plan = planned("multitree", "torus:4x4");
-    let run = |options: &Options| simulate(&plan, Bytes(4096), options, false, &mut |_| true).unwrap_err();
+    let run = |options: &Options| simulate(&plan, Bytes::known(4096), options, false, &mut |_| true).unwrap_err();
     let short = Options { buffer_flits: Some(16), ..Options::default() };
     assert_eq!(check(&plan.topology, &short), Err(run(&short)));
     assert!(!run(&short).is_misfit());
@@ -219,7 +220,7 @@ fn routes_that_close_circles_need_channels() {
     let seen = refusal(&plan, &Options { virtual_channels: 1, ..Options::default() });
     assert!(seen.contains("needs 2 virtual channels") && seen.contains("its routes close circles"), "{seen}");
     let two = Options { virtual_channels: 2, buffer_flits: Some(17), ..Options::default() };
-    simulate(&plan, Bytes(1 << 18), &two, false, &mut |_| true).unwrap();
+    simulate(&plan, Bytes::known(1 << 18), &two, false, &mut |_| true).unwrap();
 }
 
 #[test]
@@ -252,10 +253,10 @@ fn a_plan_that_never_ends_is_reported() {
 #[test]
 fn an_interrupted_simulation_says_so() {
     let plan = planned("ring", "torus:8x8");
-    let seen = simulate(&plan, Bytes(64 << 20), &Options::default(), false, &mut |_| false);
+    let seen = simulate(&plan, Bytes::known(64 << 20), &Options::default(), false, &mut |_| false);
     let error = seen.unwrap_err();
     assert!(error.is_interrupted() && !error.is_misfit() && error.to_string().starts_with("interrupted at cycle"));
-    let seen = flow::simulate(&planned("multitree", "torus:16x16"), Bytes(1 << 20), false, &mut |_| false);
+    let seen = flow::simulate(&planned("multitree", "torus:16x16"), Bytes::known(1 << 20), false, &mut |_| false);
     assert!(seen.unwrap_err().is_interrupted());
 }
 

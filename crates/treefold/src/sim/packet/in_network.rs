@@ -205,7 +205,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 
 /// Returns whether all plans for a network run on a fabric unless the options say otherwise.
 pub fn is_default(topology: &Topology) -> bool {
-    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.0 > 0)
+    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.picoseconds() > 0)
 }
 
 /// Lists what reads options when a fabric runs `plan`.
@@ -261,7 +261,7 @@ pub fn simulate(
 
 /// Returns the options with the payload of a fabric's packets.
 fn with_payload(options: &Options) -> Options {
-    Options { payload: options.payload.or(Some(Bytes(128))), ..options.clone() }
+    Options { payload: options.payload.or(Some(Bytes::known(128))), ..options.clone() }
 }
 
 /// Refuses options with which no fabric works.
@@ -269,7 +269,7 @@ pub fn check(options: &Options) -> Result<()> {
     let options = with_payload(options);
     // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
-    let payload = options.payload().0;
+    let payload = options.payload().get();
     if !payload.is_multiple_of(workload::ELEMENT) {
         bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", workload::ELEMENT);
     }
@@ -386,7 +386,7 @@ impl World {
         let retries = self.nodes.iter().flat_map(Node::senders).filter_map(|sender| sender.retry.as_ref());
         let receivers = self.nodes.iter().flat_map(Node::receivers);
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
-        let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
+        let table_peak = Bytes::known(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
         let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
         let reduces = used(Method::Push) || used(Method::Pull);
         let bounded = !self.setup.parameters.fabric.deterministic;
@@ -405,7 +405,7 @@ impl World {
                 mean_latency,
                 table_peak,
                 table: (bounded && reduces)
-                    .then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                    .then(|| Bytes::known(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
                 timeout: (bounded && used(Method::Push)).then_some(self.setup.parameters.timeout),
                 op: reduces.then_some(self.setup.parameters.fabric.op),
                 retransmissions: retries.map(|retry| retry.retransmissions).sum(),

@@ -321,7 +321,7 @@ fn clock(topology: &Topology, options: &Options) -> Result<Frequency> {
         bail!(
             "link {} carries more than a flit of {} bytes a cycle; raise clock to at least {}GHz, or flit",
             topology.describe_link(fastest),
-            options.flit.0,
+            options.flit.get(),
             (1e-9 / flit_seconds(fastest) * 1e6 - 1e-6).ceil() / 1e6
         );
     }
@@ -337,7 +337,7 @@ fn clock(topology: &Topology, options: &Options) -> Result<Frequency> {
 
 /// Returns the seconds that a flit takes on a link.
 fn flit_seconds(topology: &Topology, link: LinkId, options: &Options) -> f64 {
-    topology.link(link).bandwidth.seconds_for(options.flit.0 as f64).get()
+    topology.link(link).bandwidth.seconds_for(options.flit.get() as f64).get()
 }
 
 /// Counts the most messages that a rank starts in a step; in streams, which have no steps, it is one.

@@ -147,14 +147,14 @@ pub fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, 
     let (source, target) = job.plan.lanes.ends_of(lane);
     let elements = schedule.elements_of(id);
     let bytes = elements * ELEMENT;
-    let flits = bytes.div_ceil(options.flit.0).max(1);
+    let flits = bytes.div_ceil(options.flit.get()).max(1);
     if flits >= u64::from(u32::MAX) {
         misfit!(
             "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
              the size"
         );
     }
-    let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;
+    let payloads = bytes.div_ceil(options.payload().get()).max(1) as u32;
     let (packets, packet_flits, last_flits) = match options.flow_control {
         FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
         FlowControl::Packet => {

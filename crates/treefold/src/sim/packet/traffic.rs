@@ -86,7 +86,7 @@ impl Traffic {
     ) -> Result<Self> {
         pairs.shares(network, background.load)?;
         let template = template(background, options);
-        let bytes = (template.flits() * options.flit.0) as f64;
+        let bytes = (template.flits() * options.flit.get()) as f64;
         let mut first_row = workload.rows.last().map_or(0, |rows| rows.end) as u32;
         let mut source = |(number, &node): (usize, &NodeId)| {
             let targets = pairs.targets.row(number).to_vec();
@@ -181,7 +181,7 @@ impl Traffic {
 
 /// Makes a message of the background: packets with heads, whatever those of plans have.
 fn template(background: &Background, options: &Options) -> Message {
-    let flits = background.message.0.div_ceil(options.flit.0) as u32;
+    let flits = background.message.get().div_ceil(options.flit.get()) as u32;
     let payload_flits = options.packet_flits() - 1;
     let packets = flits.div_ceil(payload_flits);
     Message {
@@ -198,7 +198,7 @@ fn template(background: &Background, options: &Options) -> Message {
         step: 0,
         // No message of a plan goes before it at an input.
         priority: 0,
-        bytes: background.message.0,
+        bytes: background.message.get(),
         packets,
         payloads: packets,
         last_flits: 1 + flits - (packets - 1) * payload_flits,

@@ -55,7 +55,7 @@ impl Lines {
         if regions.regions.is_empty() {
             return Ok(Self::default());
         }
-        let bytes = size.0.div_ceil(ELEMENT) * ELEMENT;
+        let bytes = size.get().div_ceil(ELEMENT) * ELEMENT;
         let count = bytes.div_ceil(parameters.line);
         if count > MOST {
             misfit!(
