@@ -3,9 +3,9 @@
 use numpy::{PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use treefold::ids::NodeId;
-use treefold::units::{Bandwidth, Bytes};
+use treefold::units::Bandwidth;
 
-use crate::raise;
+use crate::{raise, vector_size};
 
 /// Bounds on three kinds of all-reduce on a network; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
@@ -60,8 +60,8 @@ impl Bounds {
     }
 
     /// Return the seconds that any all-reduce of this size takes at least.
-    fn seconds(&self, size_bytes: u64) -> f64 {
-        self.0.seconds(Bytes(size_bytes))
+    fn seconds(&self, size_bytes: u64) -> PyResult<f64> {
+        Ok(self.0.seconds(vector_size(size_bytes)?).get())
     }
 }
 

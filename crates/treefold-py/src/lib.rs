@@ -24,6 +24,7 @@ use numpy::PyArray1;
 use pyo3::import_exception;
 use pyo3::prelude::*;
 use treefold::error::Error;
+use treefold::units::{Bytes, Seconds};
 
 use plan::Plan;
 use simulation::Trace;
@@ -41,28 +42,33 @@ fn raise(error: Error) -> PyErr {
     if error.is_misfit() { MisfitError::new_err(message) } else { TreefoldError::new_err(message) }
 }
 
+/// Returns the size of a vector that Python gives.
+fn vector_size(size_bytes: u64) -> PyResult<Bytes> {
+    Bytes::new(size_bytes).map_err(raise)
+}
+
 /// Runs `work` without the interpreter's lock. The function that `work` gets returns false once the user has
 /// interrupted it.
 fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> treefold::error::Result<T> + Send,
 ) -> PyResult<T> {
-    with_progress(py, None, |go_on| work(&mut || go_on(0.0)))
+    with_progress(py, None, |go_on| work(&mut || go_on(Seconds::ZERO)))
 }
 
 /// Simulates without the interpreter's lock; `listener` is called now and then with the seconds simulated so far.
 fn with_progress<T: Send>(
     py: Python<'_>,
     listener: Option<Py<PyAny>>,
-    simulate: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> treefold::error::Result<T> + Send,
+    simulate: impl FnOnce(&mut dyn FnMut(Seconds) -> bool) -> treefold::error::Result<T> + Send,
 ) -> PyResult<T> {
     let (mut interrupt, mut last_report) = (None, Instant::now());
-    let mut go_on = |seconds: f64| {
+    let mut go_on = |seconds: Seconds| {
         let is_due = last_report.elapsed() > REPORT_INTERVAL;
         let report = |py: Python<'_>| {
             py.check_signals()?;
             match listener.as_ref().filter(|_| is_due) {
-                Some(listener) => listener.call1(py, (seconds,)).map(|_| ()),
+                Some(listener) => listener.call1(py, (seconds.get(),)).map(|_| ()),
                 None => Ok(()),
             }
         };

@@ -5,14 +5,14 @@ use pyo3::types::PyDict;
 use treefold::number::Operator;
 use treefold::plan::tables::{self, Entry, Tables};
 use treefold::sim::packet::{
-    self, FabricStats, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
+    self, FabricStats, Figures, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
 };
 use treefold::topology::NodeId;
-use treefold::units::Bytes;
+use treefold::units::Seconds;
 
 use super::options::read;
 use super::simulation::{Traffic, background, jobs};
-use super::{Plan, Topology, Trace, raise, with_progress};
+use super::{Plan, Topology, Trace, raise, vector_size, with_progress};
 
 /// The counts of a packet simulation, as `treefold.results.PacketReport` explains them.
 #[pyclass(frozen, get_all, module = "treefold")]
@@ -54,7 +54,7 @@ impl PacketCounts {
         let fabric = outcome.fabric.as_ref().map(|fabric| Py::new(py, FabricCounts::new(fabric))).transpose()?;
         Ok(Self {
             cycles: outcome.cycles,
-            clock_hz: outcome.clock_hz,
+            clock_hz: outcome.clock.hertz(),
             packets: outcome.packets,
             flits: outcome.flits,
             head_flits: outcome.packets,
@@ -77,10 +77,10 @@ impl FabricCounts {
             failed_allocations: fabric.failed_allocations,
             retransmissions: fabric.retransmissions,
             duplicates: fabric.duplicates,
-            table_bytes: fabric.table.map(|table| table.0),
+            table_bytes: fabric.table.map(|table| table.get()),
             timeout_cycles: fabric.timeout,
-            table_peak_bytes: fabric.table_peak.0,
-            packet_latency_s: fabric.mean_latency,
+            table_peak_bytes: fabric.table_peak.get(),
+            packet_latency_s: fabric.mean_latency.get(),
             waves: fabric.waves,
             memory_read_bytes: fabric.reads,
             memory_written_bytes: fabric.writes,
@@ -103,14 +103,14 @@ pub fn simulate_packet(
     let sound = plan.get().sound()?;
     let machine: Options = read(options)?;
     readers::refuse_unread(sound, &machine).map_err(raise)?;
-    let size = Bytes(size_bytes);
+    let size = vector_size(size_bytes)?;
     let outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
     let counts = PacketCounts::new(py, &outcome)?;
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, counts))
 }
 
 /// `(messages, mean_latency_s, p99_latency_s)` of background traffic.
-type Figures = (u64, Option<f64>, Option<f64>);
+type Latencies = (u64, Option<f64>, Option<f64>);
 /// The trace and the counts of a job.
 type OfJob = (Trace, PacketCounts);
 
@@ -128,11 +128,11 @@ pub fn simulate_packet_together(
     record: bool,
     options: &Bound<'_, PyDict>,
     listener: Option<Py<PyAny>>,
-) -> PyResult<(Vec<OfJob>, Option<Figures>)> {
+) -> PyResult<(Vec<OfJob>, Option<Latencies>)> {
     let machine: Options = read(options)?;
     let jobs = jobs(&plans, &sizes_bytes)?;
     jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
-    let together = Together { jobs: &jobs, background: traffic.map(background) };
+    let together = Together { jobs: &jobs, background: traffic.map(background).transpose()? };
     let sending = only.map_or(Sending::All, Sending::Only);
     let outcomes = with_progress(py, listener, |go_on| together.simulate(&machine, sending, record, go_on))?;
     let senders = plans.iter().skip(only.unwrap_or(0));
@@ -141,7 +141,10 @@ pub fn simulate_packet_together(
         Ok((Trace { plan: plan.clone_ref(py), trace: outcome.trace, peaks: outcome.peaks }, counts))
     };
     let rows = senders.zip(outcomes.jobs).map(row).collect::<PyResult<_>>()?;
-    Ok((rows, outcomes.background.map(|figures| (figures.messages, figures.mean_latency, figures.p99_latency))))
+    let figures = |Figures { messages, mean_latency, p99_latency }| {
+        (messages, mean_latency.map(Seconds::get), p99_latency.map(Seconds::get))
+    };
+    Ok((rows, outcomes.background.map(figures)))
 }
 
 /// Refuse a machine on which no plan for the network runs.

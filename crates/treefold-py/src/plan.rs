@@ -10,14 +10,13 @@ use treefold::error::Error;
 use treefold::ids::NodeId;
 use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
 use treefold::topology::LinkModel;
-use treefold::units::Bytes;
 
 use crate::options::values;
 use crate::schedule::Schedule;
 use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
-use crate::{core, html, raise};
+use crate::{core, html, raise, vector_size};
 
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
@@ -126,7 +125,7 @@ impl Plan {
     /// The size of the vector for which the plan was made, in bytes; None if it is not known.
     #[getter]
     fn size_bytes(&self) -> Option<u64> {
-        self.as_written().purpose().size.map(|size| size.0)
+        self.as_written().purpose().size.map(|size| size.get())
     }
 
     /// The name of the simulator by which `auto` chose the plan; None if it did not, or if that is not known.
@@ -162,7 +161,7 @@ impl Plan {
         let Ok(bytes) = u64::try_from(size_bytes) else {
             return Err(raise(Error::new(format!("a vector of {size_bytes} bytes is out of range (0 to 1e18)"))));
         };
-        let size = Some(Bytes::new(bytes).map_err(raise)?);
+        let size = Some(vector_size(bytes)?);
         let options = options.map_or_else(|| Ok(Map::new()), values)?;
         let plan = self.plan.made_for(Purpose { size, chosen_by, options });
         Ok(Self { plan, fingerprint: self.fingerprint.clone() })
@@ -298,11 +297,11 @@ impl Plan {
     ///     >>> treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0].share
     ///     0.5
     fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
-        let plan = self.sound()?;
+        let (plan, size) = (self.sound()?, vector_size(size_bytes)?);
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
         let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
         let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
-        Ok(all.map(|tree| Pipeline::new(&tree, Bytes(size_bytes))).collect())
+        Ok(all.map(|tree| Pipeline::new(&tree, size)).collect())
     }
 
     /// The throughput for large vectors, in bytes of the vector per second, which the busiest link limits; None if

@@ -9,7 +9,7 @@ use treefold::number::{Number, Operator, combine};
 use treefold::run::tcp::frame::Signature;
 use treefold::run::{memory, program, tcp};
 use treefold::topology::NodeId;
-use treefold::units::Time;
+use treefold::units::{Seconds, Time};
 
 use crate::plan::Plan;
 use crate::{interruptible, raise};
@@ -127,5 +127,5 @@ pub fn run_threads<'py>(
 /// Return the seconds that sending or receiving a message over TCP costs this machine, besides its bytes.
 #[pyfunction]
 pub fn message_cost(py: Python<'_>) -> PyResult<f64> {
-    py.detach(tcp::message_cost).map_err(raise)
+    py.detach(tcp::message_cost).map(Seconds::get).map_err(raise)
 }

@@ -72,10 +72,10 @@ impl Pipeline {
     /// Returns the figures of `tree`, whose chunks are those of a vector of `size`.
     pub fn new(tree: &TreePipeline, size: Bytes) -> Self {
         Self {
-            latency_s: tree.latency,
+            latency_s: tree.latency.get(),
             path_s_per_byte: tree.path_per_byte,
             slowest_s_per_byte: tree.slowest_per_byte,
-            overhead_s: tree.overhead,
+            overhead_s: tree.overhead.get(),
             share: tree.share,
             chunks: tree.chunks(size),
         }

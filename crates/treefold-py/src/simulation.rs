@@ -5,21 +5,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::sim::trace::Transfer;
 use treefold::sim::{Background, Job};
-use treefold::units::Bytes;
 
 use crate::plan::Plan;
-use crate::with_progress;
+use crate::{vector_size, with_progress};
 
 /// Return `(time_s, mean_utilization, max_utilization)` of each size by the analytic simulator.
 #[pyfunction]
 pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
     let plan = plan.sound()?;
+    let sizes = sizes_bytes.into_iter().map(vector_size).collect::<PyResult<Vec<_>>>()?;
     let reports = py.detach(|| {
         let profile = treefold::plan::alpha_beta::Profile::new(plan);
-        let simulate = |size| treefold::sim::analytic::simulate(&profile, Bytes(size));
-        sizes_bytes.into_iter().map(simulate).collect::<Vec<_>>()
+        sizes.into_iter().map(|size| treefold::sim::analytic::simulate(&profile, size)).collect::<Vec<_>>()
     });
-    let row = |report: treefold::sim::Report| (report.seconds, report.mean_utilization, report.max_utilization);
+    let row = |report: treefold::sim::Report| (report.seconds.get(), report.mean_utilization, report.max_utilization);
     Ok(reports.into_iter().map(row).collect())
 }
 
@@ -93,10 +92,10 @@ impl LinkUse {
 
 #[pymethods]
 impl Trace {
-    /// The seconds from the first send to the last receipt.
+    /// The seconds from the start of the simulation to the last receipt.
     #[getter]
     fn time_s(&self) -> f64 {
-        self.trace.seconds
+        self.trace.seconds.get()
     }
 
     /// How much the links are used, a `Utilization`.
@@ -116,9 +115,14 @@ impl Trace {
         let busy = self.trace.occupied.iter().zip(&self.trace.carried);
         let links = topology.links().iter().zip(busy);
         links
-            .map(|(link, (&busy_s, &full_rate_s))| {
+            .map(|(link, (busy, needed))| {
                 let name = |node| topology.node(node).name.clone();
-                LinkUse { source: name(link.source), target: name(link.target), busy_s, full_rate_s }
+                LinkUse {
+                    source: name(link.source),
+                    target: name(link.target),
+                    busy_s: busy.get(),
+                    full_rate_s: needed.get(),
+                }
             })
             .collect()
     }
@@ -137,8 +141,10 @@ impl Trace {
         self.peaks.clone()
     }
 
-    /// Return a dictionary with a NumPy array for each column, with an item for each transfer, in the order in which
-    /// they left.
+    /// Return a dictionary with a NumPy array for each column, with an item for each transfer.
+    ///
+    /// The flow simulator lists the transfers by `sent_s`; the order in which the packet simulator lists them means
+    /// nothing.
     ///
     /// In streams, each chunk on each edge is a transfer. The columns are:
     ///
@@ -166,7 +172,7 @@ impl Trace {
         whole("target", &|transfer| lanes.ends_of(transfer.lane).1.0)?;
         whole("tree", &|transfer| transfer.tree)?;
         whole("phase", &|transfer| transfer.phase.into())?;
-        whole("step", &|transfer| transfer.step.into())?;
+        whole("step", &|transfer| transfer.step.map_or(0, |step| step.get().into()))?;
         whole("chunk", &|transfer| transfer.chunk)?;
         columns.set_item(
             "reduces",
@@ -176,9 +182,9 @@ impl Trace {
             columns.set_item(name, transfers.iter().map(value).collect::<Vec<_>>().into_pyarray(py))
         };
         real("bytes", |transfer| transfer.bytes)?;
-        real("start_s", |transfer| transfer.start)?;
-        real("sent_s", |transfer| transfer.sent)?;
-        real("received_s", |transfer| transfer.received)?;
+        real("start_s", |transfer| transfer.start.get())?;
+        real("sent_s", |transfer| transfer.sent.get())?;
+        real("received_s", |transfer| transfer.received.get())?;
         Ok(columns)
     }
 
@@ -188,7 +194,7 @@ impl Trace {
 
     fn __repr__(&self) -> String {
         let plan = self.plan.get().as_written();
-        let (time_s, transfers) = (self.trace.seconds, self.trace.transfers.len());
+        let (time_s, transfers) = (self.trace.seconds.get(), self.trace.transfers.len());
         format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm(), plan.collective())
     }
 
@@ -214,13 +220,13 @@ pub fn chrome_of_jobs(traces: Vec<Py<Trace>>) -> PyResult<String> {
 pub type Traffic = (f64, u64, u64);
 
 /// Turns background traffic into the core's.
-pub fn background((load, message, seed): Traffic) -> Background {
-    Background { load, message: Bytes(message), seed }
+pub fn background((load, message_bytes, seed): Traffic) -> PyResult<Background> {
+    Ok(Background { load, message: vector_size(message_bytes)?, seed })
 }
 
 /// Lists the jobs of plans and the sizes of their vectors.
 pub fn jobs<'a>(plans: &'a [Py<Plan>], sizes_bytes: &[u64]) -> PyResult<Vec<Job<'a>>> {
-    let job = |(plan, &size): (&'a Py<Plan>, &u64)| Ok(Job::new(plan.get().sound()?, Bytes(size)));
+    let job = |(plan, &size): (&'a Py<Plan>, &u64)| Ok(Job::new(plan.get().sound()?, vector_size(size)?));
     plans.iter().zip(sizes_bytes).map(job).collect()
 }
 
@@ -235,7 +241,7 @@ pub fn simulate_flow_together(
     record: bool,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Trace>> {
-    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background));
+    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background).transpose()?);
     let traces = with_progress(py, listener, |go_on| {
         treefold::sim::flow::simulate_together(&jobs, traffic.as_ref(), record, go_on)
     })?;
@@ -253,7 +259,7 @@ pub fn simulate_flow(
     record: bool,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
-    let (sound, size) = (plan.get().sound()?, Bytes(size_bytes));
+    let (sound, size) = (plan.get().sound()?, vector_size(size_bytes)?);
     let trace = with_progress(py, listener, |go_on| treefold::sim::flow::simulate(sound, size, record, go_on))?;
     Ok(Trace { plan, trace, peaks: Vec::new() })
 }

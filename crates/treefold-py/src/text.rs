@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 use treefold::error;
 use treefold::plan::Collective;
-use treefold::units::Bytes;
 use treefold::{planners, topology, units};
 
 use crate::raise;
@@ -17,7 +16,7 @@ pub fn commit() -> &'static str {
 /// Return the bytes of a size such as `64MiB`.
 #[pyfunction]
 pub fn parse_size(text: &str) -> PyResult<u64> {
-    Ok(units::parse_bytes(text).map_err(raise)?.0)
+    Ok(units::parse_bytes(text).map_err(raise)?.get())
 }
 
 /// Return the bytes a second of a bandwidth such as `100Gbit/s`.
@@ -41,7 +40,7 @@ pub fn parse_collective(text: &str) -> PyResult<String> {
 /// Return a number of bytes as text: `64MiB` for 67108864.
 #[pyfunction]
 pub fn format_size(size_bytes: u64) -> String {
-    Bytes(size_bytes).to_string()
+    units::format_bytes(size_bytes)
 }
 
 /// Return a bandwidth as text: `12.5GB/s` for 12.5e9.

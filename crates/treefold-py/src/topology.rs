@@ -320,7 +320,8 @@ impl Topology {
     /// opposite one.
     #[getter]
     fn cable_capacity(&self) -> Option<f64> {
-        self.0.cable_capacity()
+        let none = self.0.links().is_empty().then_some(0.0);
+        self.0.cable_capacity().map(Bandwidth::bytes_per_second).or(none)
     }
 
     /// Return the network under a link model: `hockney` turns the latency of each link into an overhead of each

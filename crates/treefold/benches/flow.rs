@@ -35,7 +35,7 @@ fn planned(algorithm: &str, spec: &str) -> Plan {
 
 /// Prints and returns the least CPU seconds of three simulations of `plan`.
 fn measure(name: &str, plan: &Plan) -> f64 {
-    let size = Bytes(64 << 20);
+    let size = Bytes::known(64 << 20);
     let run = |_| {
         let start = ThreadTime::now();
         std::hint::black_box(simulate(plan, size, false, &mut |_| true).expect("nobody interrupts"));
@@ -54,9 +54,9 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
     let mut nodes: Vec<Node> = (0..count).map(|i| Node::accelerator(format!("R{i}"))).collect();
     let mut links = Vec::new();
     let mut connect = |source, target, bandwidth: f64, milliseconds: u64| {
-        let latency = Time(milliseconds * 1_000_000_000);
+        let latency = Time::from_picoseconds(milliseconds * 1_000_000_000);
         let (source, target) = (NodeId(source), NodeId(target));
-        links.push(Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead: Time(0) });
+        links.push(Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead: Time::ZERO });
     };
     let first = if capped { count } else { 0 };
     for a in 0..count {

@@ -39,11 +39,11 @@ fn main() {
 /// Prints and returns CPU seconds.
 fn measure(network: &str, algorithm: &str, size: u64, interfaces: Interfaces, flow_control: FlowControl) -> f64 {
     let topology = Arc::new(from_spec(network, None, None).expect("a spec of the table"));
-    let wishes = planners::Options { size: Bytes(size), ..planners::Options::default() };
+    let wishes = planners::Options { size: Bytes::known(size), ..planners::Options::default() };
     let plan = planners::plan(algorithm, &topology, &wishes).expect("an algorithm that fits");
     let options = Options { interfaces, flow_control, ..Options::default() };
     let start = ThreadTime::now();
-    let seen = simulate(&plan, Bytes(size), &options, false, &mut |_| true).expect("it ends");
+    let seen = simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).expect("it ends");
     let seconds = start.elapsed().as_secs_f64();
     let name = format!("{network} {algorithm}, {} KiB, {interfaces:?}, {flow_control:?}", size >> 10);
     let rate = |count: u64, unit: f64| count as f64 / seconds / unit;

@@ -11,7 +11,7 @@ use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::Simulator;
 use crate::topology::{NodeId, Topology};
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 /// The result of one algorithm.
 pub struct Candidate {
@@ -21,13 +21,13 @@ pub struct Candidate {
     pub time: Result<Prediction>,
 }
 
-/// A predicted time, in seconds.
+/// A predicted time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// The whole time.
-    pub seconds: f64,
+    pub seconds: Seconds,
     /// The part of it that a vector of one byte would take too; the rest is due to bandwidth.
-    pub latency: f64,
+    pub latency: Seconds,
 }
 
 /// The search for the fastest plan.
@@ -38,7 +38,7 @@ struct Search<'a> {
     collective: Collective,
     root: NodeId,
     go_on: &'a mut dyn FnMut() -> bool,
-    best: Option<(f64, Plan)>,
+    best: Option<(Seconds, Plan)>,
     candidates: Vec<Candidate>,
 }
 
@@ -65,7 +65,7 @@ struct Search<'a> {
 /// let misfits = candidates.iter().filter(|one| one.time.is_err());
 /// assert!(misfits.map(|one| one.algorithm.as_str()).any(|name| name == "hdrm"), "a mesh is no BiGraph");
 /// let times = candidates.iter().filter_map(|one| Some((&one.algorithm, one.time.as_ref().ok()?.seconds)));
-/// let (fastest, _) = times.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+/// let (fastest, _) = times.min_by_key(|&(_, seconds)| seconds).unwrap();
 /// assert_eq!(*fastest, plan.algorithm);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -107,7 +107,8 @@ impl Search<'_> {
 
     /// Returns the time of a plan, and keeps the plan if it is the fastest so far.
     fn timed(&mut self, plan: Plan) -> Result<Prediction> {
-        let [seconds, latency] = self.simulator.seconds(&plan, [self.size, Bytes(1)], &mut |_| (self.go_on)())?;
+        let [seconds, latency] =
+            self.simulator.seconds(&plan, [self.size, Bytes::known(1)], &mut |_| (self.go_on)())?;
         if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             self.best = Some((seconds, plan));
         }

@@ -22,7 +22,7 @@ pub use cut::{Links, find_cuts};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::topology::{Kind, LinkId, Node, NodeId, Topology};
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::units::{Bandwidth, Bytes, Seconds, Time};
 
 /// A bound, and how it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +66,7 @@ pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 ///
 /// let ring = bounds(&from_spec("ring:8", Some(parse_bandwidth("7GB/s")?), None)?);
 /// // A rank has two links of 7 GB/s, over which 2 (8 - 1) / 8 of the vector have to go.
-/// assert!((ring.all_reduce.rate.seconds_for(8e9) - 1.0).abs() < 1e-9);
+/// assert!((ring.all_reduce.rate.seconds_for(8e9).get() - 1.0).abs() < 1e-9);
 /// assert!(ring.all_reduce.exact && ring.in_network.is_none());
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -78,7 +78,7 @@ pub fn bounds(topology: &Topology) -> Bounds {
             reduce_scatter_all_gather: none,
             all_reduce: none,
             in_network: in_network.then_some(none),
-            farthest: Time(0),
+            farthest: Time::ZERO,
         };
     }
     let two_phases = two_phases(topology);
@@ -247,25 +247,25 @@ impl Bounds {
         self
     }
 
-    /// Returns the seconds that any all-reduce of `size` bytes takes at least: those that the rate allows, or the
-    /// latency between the two ranks that are farthest apart, as each needs data of the other.
+    /// Returns the time that any all-reduce of `size` bytes takes at least: that which the rate allows, or the latency
+    /// between the two ranks that are farthest apart, as each needs data of the other.
     ///
     /// ```
     /// use treefold::bound::bounds;
     /// use treefold::topology::from_spec;
-    /// use treefold::units::{parse_bytes, parse_time};
+    /// use treefold::units::{Seconds, parse_bytes, parse_time};
     ///
     /// let line = bounds(&from_spec("line:5", None, Some(parse_time("1ms")?))?);
-    /// assert_eq!(line.seconds(parse_bytes("1")?), 4e-3, "the ends are four links apart");
-    /// assert!(line.seconds(parse_bytes("1GB")?) > 4e-3);
+    /// assert_eq!(line.seconds(parse_bytes("1")?), Seconds::known(4e-3), "the ends are four links apart");
+    /// assert!(line.seconds(parse_bytes("1GB")?) > Seconds::known(4e-3));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn seconds(&self, size: Bytes) -> f64 {
+    pub fn seconds(&self, size: Bytes) -> Seconds {
         let rate = self.in_network.unwrap_or(self.all_reduce).rate;
-        if size.0 == 0 || rate.bytes_per_second().is_infinite() {
-            return 0.0;
+        if size.get() == 0 || rate.bytes_per_second().is_infinite() {
+            return Seconds::ZERO;
         }
-        rate.seconds_for(size.0 as f64).max(self.farthest.seconds())
+        rate.seconds_for(size.get() as f64).max(self.farthest.into())
     }
 }
 
@@ -305,8 +305,8 @@ mod tests {
             source: NodeId(source),
             target: NodeId(target),
             bandwidth: Bandwidth::known(1.0),
-            latency: Time(0),
-            overhead: Time(0),
+            latency: Time::ZERO,
+            overhead: Time::ZERO,
         };
         let ends = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
         let nodes = ["u", "v"].map(Node::accelerator).into_iter().chain(["s", "w"].map(Node::switch)).collect();

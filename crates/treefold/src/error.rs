@@ -1,4 +1,5 @@
-//! The only error type: a caller's mistake, or things that do not suit each other, described in one line.
+//! The only error type: a caller's mistake, things that do not suit each other, or an interruption, described in one
+//! line.
 //!
 //! A message names the thing, the value and the remedy, for example `link GPU3 -> GPU7: bandwidth must be positive, got
 //! 0`. A bug in treefold panics instead. [`bail!`](crate::bail) returns a mistake, [`misfit!`](crate::misfit) a misfit:
@@ -8,7 +9,7 @@ mod names;
 
 pub use names::{find, named, nearest, unknown};
 
-/// A caller's mistake, or a misfit; `Display` writes the whole message.
+/// A caller's mistake, a misfit, or an interruption; `Display` writes the whole message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -19,8 +20,10 @@ pub struct Error {
 /// Says what a search does about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// An argument is wrong, the outer world has failed, or the user has interrupted: a search stops.
+    /// An argument is wrong, or the outer world has failed: a search stops.
     Mistake,
+    /// The caller has interrupted what it had begun: a search stops, and nothing is wrong.
+    Interruption,
     /// A network, a plan or a machine does not suit what was asked for: a search leaves it out.
     Misfit,
 }
@@ -67,6 +70,39 @@ impl Error {
     /// ```
     pub fn is_misfit(&self) -> bool {
         self.kind == Kind::Misfit
+    }
+
+    /// Returns the error of work that stops because its caller said so, as by a `go_on` that returned false. The
+    /// message says what was interrupted.
+    ///
+    /// ```
+    /// use treefold::error::Error;
+    ///
+    /// let error = Error::interrupted("interrupted at cycle 4096");
+    /// assert!(error.is_interrupted() && !error.is_misfit());
+    /// ```
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Interruption, ..Self::new(message) }
+    }
+
+    /// Returns whether the caller itself has stopped the work: nothing is wrong, and the same call may succeed later.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{Options, plan};
+    /// use treefold::sim::packet::{self, simulate};
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let ring = Arc::new(from_spec("ring:4", None, None)?);
+    /// let plan = plan("ring", &ring, &Options::default())?;
+    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), false, &mut |_| false);
+    /// assert!(stopped.unwrap_err().is_interrupted());
+    /// assert!(!parse_bytes("64MQB").unwrap_err().is_interrupted(), "that is a mistake");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn is_interrupted(&self) -> bool {
+        self.kind == Kind::Interruption
     }
 
     /// Returns the error with the place where it happened in front of its message.

@@ -127,7 +127,9 @@ struct Quantity {
 /// Returns how the quantity of a schema's format is read.
 fn quantity_of(format: &str) -> Option<Quantity> {
     Some(match format {
-        "bytes" => Quantity { read: |text| units::parse_bytes(text).map(|bytes| bytes.0 as f64), check: whole_bytes },
+        "bytes" => {
+            Quantity { read: |text| units::parse_bytes(text).map(|bytes| bytes.get() as f64), check: whole_bytes }
+        }
         "bytes/second" => Quantity {
             read: |text| units::parse_bandwidth(text).map(|bandwidth| bandwidth.bytes_per_second()),
             check: |number| units::Bandwidth::new(number).map(|bandwidth| bandwidth.bytes_per_second()),
@@ -148,7 +150,7 @@ fn whole_bytes(number: f64) -> Result<f64> {
     if number.fract() != 0.0 || number < 0.0 {
         bail!("must be a whole number of bytes, got {number}");
     }
-    Ok(units::Bytes::new(number as u64)?.0 as f64)
+    Ok(units::Bytes::new(number as u64)?.get() as f64)
 }
 
 fn quantity(name: &str, value: &Value, quantity: &Quantity) -> Result<f64> {
@@ -217,7 +219,7 @@ fn out_of_range(name: &str, shown: &str, property: &Value) -> Error {
 /// Returns a number with the unit of its property, as a person would write it.
 fn with_unit(number: f64, property: &Value) -> String {
     match property["format"].as_str() {
-        Some("bytes") => units::Bytes(number as u64).to_string(),
+        Some("bytes") => units::format_bytes(number as u64),
         Some("bytes/second") => units::format_bandwidth(number),
         Some("seconds") => units::format_seconds(number),
         Some("hertz") => units::format_hertz(number),
@@ -300,7 +302,7 @@ mod tests {
 
     impl Default for Part {
         fn default() -> Self {
-            Self { delay: Time(80_000), rate: None }
+            Self { delay: Time::from_picoseconds(80_000), rate: None }
         }
     }
 
@@ -325,10 +327,10 @@ mod tests {
             color: Some(Color::DarkBlue),
             lanes: 2,
             tracks: 3,
-            wave: Some(Bytes(8192)),
+            wave: Some(Bytes::known(8192)),
             is_loud: true,
             share: 0.5,
-            part: Part { delay: Time(1_000_000), rate: None },
+            part: Part { delay: Time::from_picoseconds(1_000_000), rate: None },
         };
         let values = json!({
             "color": "dark-blue", "lanes": 2, "tracks": 3, "wave": 8192, "is_loud": true, "share": 0.5, "delay": 1e-6,

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result, named};
 use crate::plan::Walkable;
 use crate::plan::alpha_beta::Profile;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 /// A simulator by which `auto` chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl FromStr for Simulator {
 }
 
 impl Simulator {
-    /// Returns the seconds that `plan` takes for each of `sizes`.
+    /// Returns the time that `plan` takes for each of `sizes`.
     ///
     /// # Errors
     /// If `go_on`, which is asked now and then, returns false.
@@ -52,17 +52,17 @@ impl Simulator {
     /// let plan = planners::plan("ring", &ring, &Options::default())?;
     /// let sizes = [parse_bytes("4KiB")?, parse_bytes("4MiB")?];
     /// let [small, large] = "flow".parse::<Simulator>()?.seconds(&plan, sizes, &mut |_| true)?;
-    /// assert!(small < large && large < 1024.0 * small, "latency weighs more on the small vector");
+    /// assert!(small < large && large < small * 1024.0, "latency weighs more on the small vector");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn seconds<'a, const N: usize>(
         self,
         plan: impl Into<Walkable<'a>>,
         sizes: [Bytes; N],
-        go_on: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<[f64; N]> {
+        go_on: &mut dyn FnMut(Seconds) -> bool,
+    ) -> Result<[Seconds; N]> {
         let plan = plan.into();
-        let mut seconds = [0.0; N];
+        let mut seconds = [Seconds::ZERO; N];
         let profile = (self == Self::Analytic).then(|| Profile::new(plan));
         for (seconds, size) in seconds.iter_mut().zip(sizes) {
             *seconds = match &profile {
@@ -79,20 +79,21 @@ impl Simulator {
 pub struct Report {
     /// The size of the vector.
     pub size: Bytes,
-    /// The seconds from the first send to the last receipt.
-    pub seconds: f64,
-    /// The mean over links of the part of the time in which each is busy.
+    /// The time from the start of the simulation to the last receipt.
+    pub seconds: Seconds,
+    /// The mean utilization of the links, from 0 to 1. The utilization of a link is the part of the whole time that the
+    /// link would need at its full rate for what it carries, overheads included.
     pub mean_utilization: f64,
-    /// The part of the time in which the busiest link is busy.
+    /// The largest utilization of a link.
     pub max_utilization: f64,
 }
 
 impl Report {
-    /// Returns the report of a simulation in which each link worked for `busy` seconds.
-    fn new(size: Bytes, seconds: f64, busy: impl Iterator<Item = f64>) -> Self {
+    /// Returns the report of a simulation in which each link needed the time of `carried` at its full rate.
+    fn new(size: Bytes, seconds: Seconds, carried: impl Iterator<Item = Seconds>) -> Self {
         let (mut sum, mut max, mut count) = (0.0, 0.0f64, 0);
-        for busy in busy {
-            let part = if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 };
+        for needed in carried {
+            let part = if seconds > Seconds::ZERO { (needed / seconds).min(1.0) } else { 0.0 };
             (sum, max, count) = (sum + part, max.max(part), count + 1);
         }
         Self { size, seconds, mean_utilization: sum / f64::from(count.max(1)), max_utilization: max }

@@ -87,7 +87,7 @@ impl Node {
     /// Returns a plain accelerator.
     pub fn accelerator(name: impl Into<String>) -> Self {
         let (kind, reduces, multicasts, position) = (Kind::Accelerator, false, false, None);
-        Self { name: name.into(), kind, reduces, multicasts, latency: Time(0), position }
+        Self { name: name.into(), kind, reduces, multicasts, latency: Time::ZERO, position }
     }
 
     /// Returns a switch that only forwards.

@@ -5,19 +5,35 @@
 //! have one, because nobody could tell which one was meant.
 
 mod declared;
+mod format;
+mod seconds;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+pub use format::{format_bandwidth, format_bytes, format_hertz, format_seconds};
+pub use seconds::Seconds;
+
 use std::iter::Sum;
 use std::ops::Add;
 
 use crate::bail;
 use crate::error::Result;
 
-/// A number of bytes.
+/// A number of bytes, at most 10^18.
+///
+/// [`Bytes::new`] checks what people wrote, and [`Bytes::known`] takes what the caller knows to be right; there is no
+/// other way to make one.
+///
+/// ```
+/// use treefold::units::Bytes;
+///
+/// const PAGE: Bytes = Bytes::known(4096);
+/// assert_eq!(Bytes::new(4096)?, PAGE);
+/// assert_eq!(PAGE.get(), 4096);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bytes(pub u64);
+pub struct Bytes(u64);
 
 /// The bytes a second of one direction of a link, or of what links carry together; they are positive.
 ///
@@ -37,8 +53,11 @@ pub struct Bytes(pub u64);
 pub struct Bandwidth(f64);
 
 /// A span of time in integer picoseconds, so that simulations are exact and repeatable.
+///
+/// [`Time::from_seconds`] checks what people wrote, and [`Time::from_picoseconds`] takes what the caller knows to be
+/// right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+pub struct Time(u64);
 
 /// A number of cycles a second; it is positive and finite.
 ///
@@ -58,7 +77,7 @@ pub struct Time(pub u64);
 pub struct Frequency(f64);
 
 /// The most bytes of a vector: more are a typing error.
-const MAX_BYTES: f64 = 1e18;
+const MAX_BYTES: u64 = 1_000_000_000_000_000_000;
 /// The highest bandwidth: a higher one is a typing error.
 const MAX_BANDWIDTH: f64 = 1e18;
 /// The lowest bandwidth, with which a byte takes a quarter of an hour: a lower one is a typing error.
@@ -83,10 +102,24 @@ impl Bytes {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(bytes: u64) -> Result<Self> {
-        if bytes as f64 > MAX_BYTES {
+        if bytes > MAX_BYTES {
             bail!("a vector of {bytes} bytes is out of range (0 to 1e18)");
         }
         Ok(Self(bytes))
+    }
+
+    /// Returns the bytes of a constant, or of what was computed.
+    ///
+    /// # Panics
+    /// If they are more than any vector can have.
+    pub const fn known(bytes: u64) -> Self {
+        assert!(bytes <= MAX_BYTES, "a vector has at most 1e18 bytes");
+        Self(bytes)
+    }
+
+    /// Returns the number of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
     }
 }
 
@@ -99,7 +132,7 @@ impl Bandwidth {
     /// ```
     /// use treefold::units::Bandwidth;
     ///
-    /// assert_eq!(Bandwidth::new(25e9)?.seconds_for(1e9), 0.04);
+    /// assert_eq!(Bandwidth::new(25e9)?.seconds_for(1e9).to_string(), "40ms");
     /// assert_eq!(Bandwidth::new(0.0).unwrap_err().to_string(), "bandwidth must be positive, got 0");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
@@ -128,18 +161,34 @@ impl Bandwidth {
         self.0
     }
 
-    /// Returns the seconds that `bytes`, which may be a fraction, take.
+    /// Returns the time that `bytes`, which may be a fraction, take.
+    ///
+    /// # Panics
+    /// If `bytes` is negative.
     ///
     /// ```
-    /// assert_eq!(treefold::units::parse_bandwidth("2GB/s")?.seconds_for(1e9), 0.5);
+    /// assert_eq!(treefold::units::parse_bandwidth("2GB/s")?.seconds_for(1e9).get(), 0.5);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn seconds_for(self, bytes: f64) -> f64 {
-        bytes / self.0
+    pub fn seconds_for(self, bytes: f64) -> Seconds {
+        Seconds::known(bytes / self.0)
     }
 }
 
 impl Time {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Returns the time of a constant, or of what was computed; it may be longer than what people may write.
+    pub const fn from_picoseconds(picoseconds: u64) -> Self {
+        Self(picoseconds)
+    }
+
+    /// Returns the number of picoseconds.
+    pub const fn picoseconds(self) -> u64 {
+        self.0
+    }
+
     /// Checks that `seconds` is a possible latency and rounds it to picoseconds.
     ///
     /// # Errors
@@ -213,6 +262,20 @@ impl Frequency {
     pub const fn hertz(self) -> f64 {
         self.0
     }
+
+    /// Returns the time that `cycles`, which may be a fraction, take.
+    ///
+    /// ```
+    /// use treefold::units::Frequency;
+    ///
+    /// assert_eq!(Frequency::known(1e9).seconds_for(150.0).to_string(), "150ns");
+    /// ```
+    ///
+    /// # Panics
+    /// If `cycles` is negative.
+    pub fn seconds_for(self, cycles: f64) -> Seconds {
+        Seconds::known(cycles / self.0)
+    }
 }
 
 impl Add for Time {
@@ -285,7 +348,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
     });
     match parsed {
         None => bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096"),
-        Some(bytes) if !(0.0..=MAX_BYTES).contains(&bytes) => {
+        Some(bytes) if !(0.0..=MAX_BYTES as f64).contains(&bytes) => {
             bail!("size '{text}': must be between 0 and 1e18 bytes")
         }
         Some(bytes) if bytes.fract() != 0.0 => bail!("size '{text}': must be a whole number of bytes, got {bytes}"),
@@ -302,7 +365,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
 /// use treefold::units::parse_bandwidth;
 ///
 /// assert_eq!(parse_bandwidth("100Gbit/s")?, parse_bandwidth("12.5GB/s")?);
-/// assert_eq!(parse_bandwidth("12.5GB/s")?.seconds_for(25e9), 2.0);
+/// assert_eq!(parse_bandwidth("12.5GB/s")?.seconds_for(25e9).get(), 2.0);
 /// let error = parse_bandwidth("100").unwrap_err();
 /// assert!(error.to_string().contains("write a number and a unit"));
 /// # Ok::<(), treefold::error::Error>(())
@@ -374,75 +437,4 @@ pub fn parse_frequency(text: &str) -> Result<Frequency> {
         None => bail!("frequency '{text}': write a number and a unit, such as 1.5GHz or 800MHz"),
         Some(hertz) => Frequency::new(hertz).map_err(|error| error.at(format!("frequency '{text}'"))),
     }
-}
-
-/// Writes `value` with the largest prefix of `steps` that leaves at least 1.
-fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
-    let value = value + 0.0; // -0 becomes 0
-    let &(factor, unit) = steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1]);
-    let text = format!("{:.3}", value / factor);
-    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(f64, &str); 5] = [
-            ((1u64 << 40) as f64, "TiB"),
-            ((1u64 << 30) as f64, "GiB"),
-            (1048576.0, "MiB"),
-            (1024.0, "KiB"),
-            (1.0, "B"),
-        ];
-        f.write_str(&scaled(self.0 as f64, &STEPS))
-    }
-}
-
-impl fmt::Display for Bandwidth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format_bandwidth(self.0))
-    }
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format_seconds(self.seconds()))
-    }
-}
-
-impl fmt::Display for Frequency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format_hertz(self.0))
-    }
-}
-
-/// Returns cycles a second as a text: `1.5GHz` for 1.5e9. They may be what was asked for, which can be 0.
-pub fn format_hertz(hertz: f64) -> String {
-    const STEPS: [(f64, &str); 4] = [(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")];
-    scaled(hertz, &STEPS)
-}
-
-/// Returns bytes a second as a text: `12.5GB/s` for 12.5e9. They may be a rate that was measured or asked for, which
-/// can be 0.
-///
-/// ```
-/// assert_eq!(treefold::units::format_bandwidth(12.5e9), "12.5GB/s");
-/// ```
-pub fn format_bandwidth(bytes_per_second: f64) -> String {
-    const STEPS: [(f64, &str); 5] = [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
-    scaled(bytes_per_second, &STEPS)
-}
-
-/// Returns seconds as a text: `2.5ms` for 0.0025. They may be the result of a simulation, which can be longer than any
-/// latency.
-///
-/// ```
-/// use treefold::units::format_seconds;
-///
-/// assert_eq!(format_seconds(0.0025), "2.5ms");
-/// assert_eq!(format_seconds(150e-9), "150ns");
-/// ```
-pub fn format_seconds(seconds: f64) -> String {
-    const STEPS: [(f64, &str); 5] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")];
-    // A little is added, because 0.15 us should not print as 149.999 ns.
-    scaled(seconds * (1.0 + 1e-12), &STEPS)
 }

@@ -36,7 +36,7 @@ fuzz_target!(|text: &str| {
 /// Plans of switches are no programs; all others end.
 fn run(plan: &Plan) {
     let elements = if plan.collective == Collective::AllGather { ELEMENTS * u64::from(plan.ranks()) } else { ELEMENTS };
-    let Ok(programs) = Program::all(plan, elements, 8, Time(0)) else { return };
+    let Ok(programs) = Program::all(plan, elements, 8, Time::ZERO) else { return };
     let mut vectors: Vec<_> = programs.iter().map(|program| vec![0; program.vector_bytes]).collect();
     let mut vectors: Vec<_> = vectors.iter_mut().map(Vec::as_mut_slice).collect();
     let mut scratch = vec![Vec::new(); programs.len()];

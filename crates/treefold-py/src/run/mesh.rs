@@ -111,7 +111,7 @@ impl Mesh {
             let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
             match mesh.run(&mut operation, timeouts, &mut go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
-                Err(Failure::Interrupted) => Err(Error::new("interrupted: the vector holds no result")),
+                Err(Failure::Interrupted) => Err(Error::interrupted("interrupted: the vector holds no result")),
                 Err(failure) => {
                     fault = describe(failure);
                     Ok(())
@@ -152,7 +152,7 @@ impl Mesh {
     /// waited, and how long that took.
     fn link_usage(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
         let usages = py.detach(|| self.locked().mesh.link_usage());
-        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds)).collect()
+        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds.get())).collect()
     }
 
     /// The fault with which operations end: a rank is gone, or a connection is cut that plans still use.
@@ -209,7 +209,7 @@ impl Mesh {
     /// Return `(rank, bytes, seconds)` of each idle link that was probed since the last call, as `link_usage` does.
     fn probes(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
         let usages = py.detach(|| self.locked().mesh.probes());
-        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds)).collect()
+        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds.get())).collect()
     }
 
     /// The least of the last few round trips to each neighbour, as `(rank, seconds)`, where enough are known.

@@ -197,8 +197,8 @@ mod tests {
             source: NodeId(source),
             target: NodeId(target),
             bandwidth: Bandwidth::known(0.1 + random.unit()),
-            latency: Time(0),
-            overhead: Time(0),
+            latency: Time::ZERO,
+            overhead: Time::ZERO,
         };
         let links = ends.into_iter().map(&mut link).collect();
         let named =

@@ -10,7 +10,7 @@ use crate::units::Time;
 const MAX_SOURCES: usize = 512;
 
 /// The distance of a node that no route has reached yet: infinitely far.
-const UNREACHED: Time = Time(u64::MAX);
+const UNREACHED: Time = Time::from_picoseconds(u64::MAX);
 
 /// Returns the largest of the least latencies between ranks.
 pub(super) fn farthest(topology: &Topology) -> Time {
@@ -20,13 +20,13 @@ pub(super) fn farthest(topology: &Topology) -> Time {
 
 fn farthest_from(topology: &Topology, source: NodeId) -> Time {
     let mut least = vec![UNREACHED; topology.nodes().len()];
-    least[source] = Time(0);
-    let mut queue = BinaryHeap::from([Reverse((Time(0), source))]);
+    least[source] = Time::ZERO;
+    let mut queue = BinaryHeap::from([Reverse((Time::ZERO, source))]);
     while let Some(Reverse((time, node))) = queue.pop() {
         if time > least[node] {
             continue;
         }
-        let pass = if node == source { Time(0) } else { topology.node(node).latency };
+        let pass = if node == source { Time::ZERO } else { topology.node(node).latency };
         for link in topology.outgoing(node).iter().map(|&link| topology.link(link)) {
             let there = time + pass + link.delay();
             if there < least[link.target] {

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use super::pipeline::{TreePipeline, drafted, route_latency};
 use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Walkable, for_each_step};
 use crate::topology::Topology;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 /// A line that gives seconds as a function of the size: `latency + slope * bytes`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +52,7 @@ impl Profile {
     /// let profile = Profile::new(&plan);
     /// // Each of 2 (8 - 1) steps takes 150 ns, and an eighth of the vector at 16 GB/s.
     /// let seconds = 14.0 * (150e-9 + 16e6 / 8.0 / 16e9);
-    /// assert!((profile.seconds(parse_bytes("16MB")?) - seconds).abs() < 1e-12);
+    /// assert!((profile.seconds(parse_bytes("16MB")?).get() - seconds).abs() < 1e-12);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new<'a>(plan: impl Into<Walkable<'a>>) -> Self {
@@ -72,7 +72,7 @@ impl Profile {
         profile
     }
 
-    /// Returns the seconds for a vector of `size`.
+    /// Returns the time for a vector of `size`.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -86,23 +86,22 @@ impl Profile {
     /// assert!(profile.seconds(parse_bytes("1KiB")?) < profile.seconds(parse_bytes("1MiB")?));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn seconds(&self, size: Bytes) -> f64 {
-        if size.0 == 0 {
-            return 0.0;
+    pub fn seconds(&self, size: Bytes) -> Seconds {
+        if size.get() == 0 {
+            return Seconds::ZERO;
         }
-        let bytes = size.0 as f64;
+        let bytes = size.get() as f64;
         let of_step = |lines: &[Line]| lines.iter().map(|line| line.latency + line.slope * bytes).fold(0.0, f64::max);
         let steps: f64 = self.steps.iter().map(|(lines, count)| of_step(lines) * f64::from(*count)).sum();
-        let of_tree = |tree: &TreePipeline| tree.seconds(size, tree.chunks(size));
+        let of_tree = |tree: &TreePipeline| tree.seconds(size, tree.chunks(size)).get();
         let of_stream =
             |trees: &Vec<TreePipeline>| trees.iter().filter(|tree| tree.share > 0.0).map(of_tree).fold(0.0, f64::max);
-        // An empty sum is -0.
-        0.0 + steps + self.streams.iter().map(of_stream).sum::<f64>()
+        Seconds::known(steps + self.streams.iter().map(of_stream).sum::<f64>())
     }
 
-    /// Returns the seconds for which each link is busy, for a vector of `size`.
-    pub(crate) fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = f64> {
-        self.busy.iter().map(move |busy| busy * size.0 as f64)
+    /// Returns the time for which each link is busy, for a vector of `size`.
+    pub(crate) fn busy_seconds(&self, size: Bytes) -> impl Iterator<Item = Seconds> {
+        self.busy.iter().map(move |busy| Seconds::known(busy * size.get() as f64))
     }
 
     fn add_steps(&mut self, plan: &Draft, phase: &Phase, routes: &LaneRoutes) {
@@ -130,7 +129,7 @@ impl Profile {
 fn busy(plan: &Draft, routes: &LaneRoutes) -> Vec<f64> {
     let loads = LinkLoads::of(plan, routes).0;
     let seconds =
-        |(load, link): (u64, &crate::topology::Link)| link.bandwidth.seconds_for(load as f64 / plan.units as f64);
+        |(load, link): (u64, &crate::topology::Link)| link.bandwidth.seconds_for(load as f64 / plan.units as f64).get();
     loads.into_iter().zip(plan.topology.links()).map(seconds).collect()
 }
 
@@ -146,7 +145,7 @@ fn envelope(plan: &Draft, messages: &[Message], routes: &LaneRoutes, demand: &[D
             let (link, Demand { units, messages }) = (topology.link(id), demand[id]);
             let line = Line {
                 latency: latency + f64::from(messages - 1) * link.overhead.seconds(),
-                slope: link.bandwidth.seconds_for(units as f64 / plan.units as f64),
+                slope: link.bandwidth.seconds_for(units as f64 / plan.units as f64).get(),
             };
             if seen.insert((line.latency.to_bits(), line.slope.to_bits())) {
                 lines.push(line);

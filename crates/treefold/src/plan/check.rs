@@ -61,7 +61,7 @@ pub fn check(plan: &Draft) -> Result<()> {
         TreeChecker::new(plan, phase).check().map_err(at)?;
         check_contention(plan, phase).map_err(at)?;
     }
-    check_chunks(plan, Bytes(0))?;
+    check_chunks(plan, Bytes::known(0))?;
     match plan.collective.is_personalized() {
         true => contributions::check_personalized(plan),
         false => contributions::check_contributions(plan),

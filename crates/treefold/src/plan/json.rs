@@ -174,7 +174,7 @@ impl Draft {
             algorithm: self.algorithm.clone(),
             collective: self.collective.to_string(),
             units: self.units,
-            size_bytes: self.purpose.size.map(|size| size.0),
+            size_bytes: self.purpose.size.map(|size| size.get()),
             chosen_by: self.purpose.chosen_by.clone(),
             options: self.purpose.options.clone(),
             topology: self.topology.to_document(),

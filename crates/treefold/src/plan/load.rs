@@ -41,7 +41,7 @@ impl LinkLoads {
 
     /// Returns the busiest link and its seconds a byte of the vector; `None` when nothing is sent.
     fn busiest(&self, topology: &Topology, units: u64) -> Option<(LinkId, f64)> {
-        let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64);
+        let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64).get();
         let of_links = topology.link_ids().zip(self.0.iter().zip(topology.links()).map(seconds));
         let busiest = of_links.reduce(|most, next| if next.1 > most.1 { next } else { most });
         busiest.filter(|&(_, seconds)| seconds > 0.0)
@@ -80,7 +80,7 @@ impl Plan {
     /// let plan = planners::plan("ring", &narrow, &Options::default())?;
     /// let (link, rate) = plan.busiest_link().expect("a ring sends");
     /// assert_eq!(plan.topology.describe_link(link), "GPU2 -> GPU3");
-    /// assert!((rate.seconds_for(2e9) - 1.0).abs() < 1e-9, "each link carries 2 (4 - 1) / 4 of the vector");
+    /// assert!((rate.seconds_for(2e9).get() - 1.0).abs() < 1e-9, "each link carries 2 (4 - 1) / 4 of the vector");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn busiest_link(&self) -> Option<(LinkId, Bandwidth)> {

@@ -44,7 +44,7 @@ use parts::{ChunkOf, Parts, part_of};
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u64) -> Result<Schedule> {
-    lower_for(plan.into().walked(), elements, element_bytes, Time(0))
+    lower_for(plan.into().walked(), elements, element_bytes, Time::ZERO)
 }
 
 /// Lowers `plan` for ranks that each spend `overhead` on a message that they send or receive. The time that a chunk of
@@ -66,10 +66,10 @@ pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u6
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
-    let size = Bytes(elements * element_bytes);
+    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
     check_chunks(plan, size)?;
     Ok(lower_with(plan, elements, |phase, routes| {
-        let overhead = Time(overhead.0 * busiest_rank(plan, phase));
+        let overhead = Time::from_picoseconds(overhead.picoseconds() * busiest_rank(plan, phase));
         let trees = pipelines(plan, phase, routes).into_iter();
         trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
     }))

@@ -10,32 +10,33 @@ use super::{Chunk, Direction, Draft, LaneRef, LaneRoutes, Pace, Phase, Tree, Wal
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkId, Topology};
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Seconds, Time};
 
 /// The least bytes of a chunk, which is not smaller than a packet (MultiTree, Table III).
 const MIN_CHUNK_BYTES: f64 = 256.0;
 /// The most chunks: more gain less than 1 % on trees of ten levels, and cost memory when they are lowered.
 const MAX_CHUNKS: f64 = 1024.0;
 
-/// The figures that decide the time of one tree in a stream. Times are in seconds, some of them for each byte of the
-/// vector.
+/// The figures that decide the time of one tree in a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreePipeline {
     /// The latency and overhead of the longest path up and down again.
-    pub latency: f64,
-    /// The sum, over the edges of the longest path, of their times for the tree's whole span.
+    pub latency: Seconds,
+    /// The sum, over the edges of the longest path, of their times for the tree's whole span, in seconds a byte of the
+    /// vector.
     pub path_per_byte: f64,
-    /// The largest time of an edge for the whole span, to which the time of large vectors tends.
+    /// The largest time of an edge for the whole span, to which the time of large vectors tends, in seconds a byte of
+    /// the vector.
     pub slowest_per_byte: f64,
     /// The overhead on the busiest link when every tree sends one chunk.
-    pub overhead: f64,
+    pub overhead: Seconds,
     /// The part of the vector that the tree carries.
     pub share: f64,
     chunk: Chunk,
 }
 
 impl TreePipeline {
-    /// Returns the seconds for a vector of `size` in `count` chunks.
+    /// Returns the time for a vector of `size` in `count` chunks.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -52,10 +53,11 @@ impl TreePipeline {
     /// assert!(trees[0].seconds(size, best) < trees[0].seconds(size, 1), "chunks follow each other");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn seconds(&self, size: Bytes, count: u32) -> f64 {
-        let (size, count) = (size.0 as f64, f64::from(count));
+    pub fn seconds(&self, size: Bytes, count: u32) -> Seconds {
+        let (size, count) = (size.get() as f64, f64::from(count));
         let (path, slowest) = (size * self.path_per_byte, size * self.slowest_per_byte);
-        self.latency + path / count + (count - 1.0) * (self.overhead + slowest / count)
+        let first = self.latency.get() + path / count;
+        Seconds::known(first + (count - 1.0) * (self.overhead.get() + slowest / count))
     }
 
     /// Returns the pipeline of messages that cost at least `overhead`.
@@ -77,7 +79,7 @@ impl TreePipeline {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn with_overhead(self, overhead: Time) -> Self {
-        Self { overhead: self.overhead.max(overhead.seconds()), ..self }
+        Self { overhead: self.overhead.max(overhead.into()), ..self }
     }
 
     /// Returns how many chunks the tree's span is cut into for a vector of `size`.
@@ -97,13 +99,13 @@ impl TreePipeline {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn chunks(&self, size: Bytes) -> u32 {
-        let bytes = size.0 as f64 * self.share;
+        let bytes = size.get() as f64 * self.share;
         let count = match self.chunk {
             Chunk::One => 1.0,
             Chunk::Count(_) | Chunk::Bytes(_) => return self.chunk.asked(bytes),
             Chunk::Best => {
-                let fill = size.0 as f64 * (self.path_per_byte - self.slowest_per_byte);
-                let best = if self.overhead > 0.0 { (fill / self.overhead).sqrt() } else { MAX_CHUNKS };
+                let fill = size.get() as f64 * (self.path_per_byte - self.slowest_per_byte);
+                let best = if self.overhead > Seconds::ZERO { (fill / self.overhead.get()).sqrt() } else { MAX_CHUNKS };
                 best.min(bytes / MIN_CHUNK_BYTES).min(MAX_CHUNKS).floor()
             }
         };
@@ -146,7 +148,7 @@ pub(crate) fn check_chunks(plan: &Draft, size: Bytes) -> Result<()> {
 /// one of its own, the root's.
 fn chunked_transfers(plan: &Draft, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
     let share = tree.units() as f64 / plan.units as f64;
-    match tree.chunk.asked(size.0 as f64 * share) {
+    match tree.chunk.asked(size.get() as f64 * share) {
         1 => 0,
         chunks => u64::from(chunks) * plan.edges_of(phase, tree).max(1),
     }
@@ -187,7 +189,7 @@ impl Demand {
         let part = |units: u64| units as f64 / plan.units as f64;
         let seconds =
             self.units.iter().zip(plan.topology.links()).map(|(&units, link)| link.bandwidth.seconds_for(part(units)));
-        seconds.fold(0.0, f64::max)
+        seconds.max().unwrap_or_default().get()
     }
 }
 
@@ -203,7 +205,7 @@ impl Demand {
 /// let routes = LaneRoutes::new(&ring, &plan.lanes);
 /// let trees = pipelines(&plan, &plan.phases[0], &routes);
 /// assert_eq!(trees.len(), 2);
-/// assert!((trees[0].share - 0.5).abs() < 1e-12 && trees[0].latency > 0.0);
+/// assert!((trees[0].share - 0.5).abs() < 1e-12 && trees[0].latency > plan.topology.links()[0].latency.into());
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn pipelines<'a>(plan: impl Into<Walkable<'a>>, phase: &Phase, routes: &LaneRoutes) -> Vec<TreePipeline> {
@@ -218,8 +220,8 @@ pub(super) fn drafted(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Vec<T
 
 fn pipeline(plan: &Draft, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand: &Demand) -> TreePipeline {
     let share = tree.units() as f64 / plan.units as f64;
-    let (path_per_byte, slowest_per_byte, chunk) = (0.0, 0.0, tree.chunk);
-    let mut all = TreePipeline { latency: 0.0, path_per_byte, slowest_per_byte, overhead: 0.0, share, chunk };
+    let (none, path_per_byte, slowest_per_byte, chunk) = (Seconds::ZERO, 0.0, 0.0, tree.chunk);
+    let mut all = TreePipeline { latency: none, path_per_byte, slowest_per_byte, overhead: none, share, chunk };
     if tree.units() == 0 {
         return all;
     }
@@ -234,9 +236,9 @@ fn pipeline(plan: &Draft, phase: &Phase, tree: &Tree, routes: &LaneRoutes, deman
             to_root[edge.child] = here;
             (latency, path) = (latency.max(here.0), path.max(here.1));
             all.slowest_per_byte = all.slowest_per_byte.max(cost.drain);
-            all.overhead = all.overhead.max(cost.overhead);
+            all.overhead = all.overhead.max(Seconds::known(cost.overhead));
         }
-        all.latency += latency;
+        all.latency = all.latency + Seconds::known(latency);
         all.path_per_byte += path;
     }
     all
@@ -258,7 +260,7 @@ impl EdgeCost {
         let mut cost = Self { latency: route_latency(topology, route), drain: 0.0, overhead: own };
         for &id in route {
             let part = demand.units[id] as f64 / plan.units as f64;
-            cost.drain = cost.drain.max(topology.link(id).bandwidth.seconds_for(part));
+            cost.drain = cost.drain.max(topology.link(id).bandwidth.seconds_for(part).get());
         }
         match demand.seconds_per_byte {
             // Paced trees leave each other their time on a link.
@@ -287,5 +289,5 @@ pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));
     let passed = passed.map(|(_, node)| topology.node(node).latency);
     let links = route.iter().map(|&link| topology.link(link).delay());
-    links.chain(passed).sum::<crate::units::Time>().seconds()
+    links.chain(passed).sum::<Time>().seconds()
 }

@@ -79,7 +79,7 @@ pub struct Tables {
 
 /// The time that a message costs an interface besides its flits: from issue to the wire, and the selection of the next
 /// one. It keeps the chunks of streams from becoming too small.
-const MESSAGE: Time = Time(20_000);
+const MESSAGE: Time = Time::from_picoseconds(20_000);
 
 /// The most NOPs of all tables together: half a gigabyte.
 const MAX_NOPS: usize = 1 << 22;

@@ -107,7 +107,7 @@ pub fn ends(topology: &Topology, route: &Route, towards: bool) -> (NodeId, NodeI
 /// Returns the length of each link: 1 if heights count hops, or else its latency in quanta of the network's least
 /// positive one, rounded up and at least 1.
 pub fn lengths(topology: &Topology, heights: Heights) -> Vec<u64> {
-    let delays = || topology.links().iter().map(|link| link.delay().0);
+    let delays = || topology.links().iter().map(|link| link.delay().picoseconds());
     match delays().filter(|&delay| delay > 0).min() {
         Some(quantum) if heights == Heights::Latency => delays().map(|delay| delay.div_ceil(quantum).max(1)).collect(),
         _ => vec![1; topology.links().len()],

@@ -29,7 +29,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let rings: Vec<Ring> = match cycles {
         Some(cycles) => cycles.iter().flat_map(|cycle| both_ways(&mut plan, cycle)).collect(),
         None => {
-            let mut order = tour::ring_order(topology, Bytes(options.size.0 / (2 * ranks)));
+            let mut order = tour::ring_order(topology, Bytes::known(options.size.get() / (2 * ranks)));
             let there = Ring::routed(&mut plan, &order);
             order[1..].reverse();
             vec![there, Ring::routed(&mut plan, &order)]

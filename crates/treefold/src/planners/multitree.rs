@@ -31,7 +31,7 @@ use crate::plan::alpha_beta::Profile;
 use crate::plan::check::slots_of;
 use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Tree};
 use crate::topology::{LinkId, NodeId, Shape, Topology};
-use crate::units::{Bandwidth, Bytes};
+use crate::units::{Bandwidth, Bytes, Seconds};
 
 /// The settings of the growth of trees.
 #[derive(Clone, Copy)]
@@ -103,8 +103,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
 struct Best {
     size: Bytes,
     plan: Option<Draft>,
-    /// The predicted seconds, which are only computed once there is a plan to compare with.
-    seconds: Option<f64>,
+    /// The predicted time, which is only computed once there is a plan to compare with.
+    seconds: Option<Seconds>,
     slot: Bandwidth,
 }
 

@@ -104,7 +104,7 @@ impl options::Options for Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            size: Bytes(64 << 20),
+            size: Bytes::known(64 << 20),
             trees: None,
             height: None,
             heights: Heights::Hops,

@@ -164,7 +164,7 @@ fn eccentricity(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>], root: N
     let mut far = vec![(0u64, 0u32); neighbors.len()];
     let mut most = (0, 0);
     walk(neighbors, root, |from, route| {
-        let latency: u64 = route.iter().map(|&link| topology.link(link).delay().0).sum();
+        let latency: u64 = route.iter().map(|&link| topology.link(link).delay().picoseconds()).sum();
         let to = topology.link(route[route.len() - 1]).target;
         let (before, hops) = far[from];
         far[to] = (before + latency, hops + 1);

@@ -42,7 +42,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let plans = numbers_of_groups(topology.ranks())
         .map(|count| two_levels(topology, &routes, &settle(&routes, aggregators[..count as usize].to_vec()), options));
     let timed = plans.map(|plan| (Profile::of(&plan).seconds(options.size), plan));
-    Ok(timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("there is at least one number of groups").1)
+    Ok(timed.min_by_key(|&(seconds, _)| seconds).expect("there is at least one number of groups").1)
 }
 
 /// Returns the numbers of groups that are tried.

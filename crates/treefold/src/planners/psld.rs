@@ -37,7 +37,7 @@ struct Server {
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let routes = Routes::new(topology, "psld")?;
-    let bytes = options.size.0.max(1) as f64;
+    let bytes = options.size.get().max(1) as f64;
     let mut servers: Vec<Server> = topology.rank_ids().map(|rank| measure(&routes, rank, bytes)).collect();
     let alone = |server: &Server| server.latency as f64 / 1e12 + server.slope;
     servers.sort_by(|a, b| alone(a).total_cmp(&alone(b)));

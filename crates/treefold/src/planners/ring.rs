@@ -24,7 +24,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let order = if topology.is_ordered() {
         topology.rank_ids().collect()
     } else {
-        tour::ring_order(topology, Bytes(options.size.0 / u64::from(ranks)))
+        tour::ring_order(topology, Bytes::known(options.size.get() / u64::from(ranks)))
     };
     let ring = Ring::routed(&mut plan, &order);
     let trees = ring.trees(&mut plan, |root| u64::from(root)..u64::from(root) + 1);

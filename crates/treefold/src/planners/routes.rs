@@ -135,10 +135,10 @@ fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId
         if delay > least[node] {
             continue;
         }
-        let pass = if node == source { 0 } else { topology.node(node).latency.0 };
+        let pass = if node == source { 0 } else { topology.node(node).latency.picoseconds() };
         for &id in topology.outgoing(node) {
             let link = topology.link(id);
-            let there = delay + pass + link.delay().0;
+            let there = delay + pass + link.delay().picoseconds();
             if there < least[link.target] {
                 (least[link.target], by[link.target]) = (there, Some(id));
                 queue.push(Reverse((there, link.target)));
@@ -164,7 +164,7 @@ fn route(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by
 }
 
 fn delay_of(topology: &Topology, route: &[LinkId]) -> u64 {
-    let links: u64 = route.iter().map(|&link| topology.link(link).delay().0).sum();
-    let passed = route.iter().skip(1).map(|&link| topology.node(topology.link(link).source).latency.0);
+    let links: u64 = route.iter().map(|&link| topology.link(link).delay().picoseconds()).sum();
+    let passed = route.iter().skip(1).map(|&link| topology.node(topology.link(link).source).latency.picoseconds());
     links + passed.sum::<u64>()
 }

@@ -90,7 +90,7 @@ fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
                 ends: [link.source, link.target],
                 links: [id, back],
                 delay: (link.delay() + other.delay()).seconds(),
-                drain: 2.0 * slower.bandwidth.seconds_for(size.0 as f64),
+                drain: 2.0 * slower.bandwidth.seconds_for(size.get() as f64).get(),
             });
         }
     }

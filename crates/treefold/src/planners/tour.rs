@@ -117,7 +117,8 @@ impl Costs {
             route.clear();
             topology.route(NodeId::new(i / count), NodeId::new(i % count), &mut route);
             let links = route.iter().map(|&link| topology.link(link));
-            *seconds = links.map(|link| link.delay().seconds() + link.bandwidth.seconds_for(chunk.0 as f64)).sum();
+            *seconds =
+                links.map(|link| link.delay().seconds() + link.bandwidth.seconds_for(chunk.get() as f64).get()).sum();
         }
         let scale = scale(&seconds, count);
         let cost: Vec<i64> = seconds.iter().map(|s| ((s / scale).min(1.0).powi(3) * MAX_COST) as i64).collect();
@@ -213,7 +214,7 @@ mod tests {
 
     fn hops_of_ring(spec: &str) -> Vec<u32> {
         let topology = from_spec(spec, None, None).unwrap();
-        let order = ring_order(&topology, Bytes(1 << 20));
+        let order = ring_order(&topology, Bytes::known(1 << 20));
         let mut seen = order.clone();
         seen.sort_unstable();
         assert_eq!(seen, topology.rank_ids().collect::<Vec<_>>());
@@ -246,7 +247,7 @@ mod tests {
     fn the_4x4_ring_is_the_authors() {
         let topology = from_spec("torus:4x4", None, None).unwrap();
         let authors = [0, 1, 2, 3, 7, 11, 15, 14, 10, 6, 5, 9, 13, 12, 8, 4].map(NodeId);
-        assert_eq!(ring_order(&topology, Bytes(1)), authors);
+        assert_eq!(ring_order(&topology, Bytes::known(1)), authors);
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub fn run(
 }
 
 fn interrupted() -> Error {
-    Error::new("interrupted: the vectors hold no result")
+    Error::interrupted("interrupted: the vectors hold no result")
 }
 
 /// Runs all ranks on this thread, one after the other again and again.

@@ -28,6 +28,7 @@ use mio::{Events, Poll, Token, Waker};
 use super::operation::Operation;
 use super::program::{PeerId, Program};
 use crate::ids::NodeId;
+use crate::units::Seconds;
 use connection::{Connection, Received};
 use faults::Faults;
 pub use faults::{Failure, Pair};
@@ -48,15 +49,15 @@ pub struct Timeouts {
     pub operation: Option<Duration>,
 }
 
-/// The bytes that went to a rank while more waited, and the seconds that this took.
+/// The bytes that went to a rank while more waited, and the time that this took.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkUsage {
     /// The rank at the other end.
     pub rank: NodeId,
     /// The bytes that went there.
     pub bytes: u64,
-    /// The seconds that this took.
-    pub seconds: f64,
+    /// The time that this took.
+    pub seconds: Seconds,
 }
 
 /// The connections of one rank.
@@ -346,7 +347,7 @@ impl Mesh {
         let usages =
             NodeId::first(self.connections.len()).zip(&mut self.connections).filter_map(|(rank, connection)| {
                 let (bytes, time) = connection.as_mut()?.usage.read();
-                Some(LinkUsage { rank, bytes, seconds: time.as_secs_f64() })
+                Some(LinkUsage { rank, bytes, seconds: Seconds::known(time.as_secs_f64()) })
             });
         usages.collect()
     }

@@ -37,13 +37,13 @@ impl Background {
     /// Refuses traffic that cannot be.
     ///
     /// # Errors
-    /// The load is not from 0 to below 1, or a message is empty or longer than 1 MiB.
+    /// If the load is not from 0 to below 1, or a message is empty or longer than 1 MiB.
     ///
     /// ```
     /// use treefold::sim::Background;
     /// use treefold::units::Bytes;
     ///
-    /// let light = Background { load: 0.1, message: Bytes(64), seed: 1 };
+    /// let light = Background { load: 0.1, message: Bytes::known(64), seed: 1 };
     /// assert!(light.check().is_ok());
     /// let error = Background { load: 1.0, ..light }.check().unwrap_err();
     /// assert!(error.to_string().starts_with("background load 1 is not from 0 to below 1"));
@@ -56,8 +56,8 @@ impl Background {
                 self.load
             );
         }
-        if !(1..=1 << 20).contains(&self.message.0) {
-            bail!("background messages must have 1 byte to 1MiB, got {} bytes", self.message.0);
+        if !(1..=1 << 20).contains(&self.message.get()) {
+            bail!("background messages must have 1 byte to 1MiB, got {} bytes", self.message.get());
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Background {
     /// Returns the network with what the traffic leaves of each link's bandwidth.
     ///
     /// # Errors
-    /// Those of [`Self::check`], or a link cannot carry the traffic.
+    /// As for [`Self::check`], or if a link cannot carry the traffic.
     pub fn left_by(&self, network: &Topology) -> Result<Topology> {
         self.check()?;
         let shares = Pairs::new(network)?.shares(network, self.load)?;
@@ -78,7 +78,7 @@ impl Pairs {
     /// Finds the routes between all accelerators that reach each other.
     ///
     /// # Errors
-    /// There are fewer than two accelerators.
+    /// If there are fewer than two accelerators.
     pub fn new(network: &Topology) -> Result<Self> {
         let places = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
         let sources: Vec<NodeId> = places.filter(|&node| network.node(node).kind == Kind::Accelerator).collect();
@@ -100,7 +100,7 @@ impl Pairs {
     /// Returns the part of each link's bandwidth that traffic of `load` takes.
     ///
     /// # Errors
-    /// A link would have to carry more than it can.
+    /// If a link would have to carry more than it can.
     pub fn shares(&self, network: &Topology, load: f64) -> Result<Vec<f64>> {
         let mut shares = vec![0.0; network.links().len()];
         let mut pair = 0;

@@ -3,10 +3,12 @@
 //! Transfers that share a link overlap, which one track cannot show: while they do, the others go to tracks beside it.
 
 use std::fmt::Write;
+use std::num::NonZeroU16;
 
 use super::trace::{Trace, Transfer};
 use crate::plan::{Draft, LaneRoutes, Walkable};
 use crate::topology::LinkId;
+use crate::units::Seconds;
 
 /// Writes the transfers of jobs that ran together, each a plan and its trace, as JSON: every job is a process with
 /// tracks of its own. Times are in microseconds, as the format wants them.
@@ -44,7 +46,7 @@ fn write_job(plan: &Draft, trace: &Trace, pid: usize, title: &str, text: &mut St
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let mut tracks = Tracks::new(plan.topology.links().len());
     let mut order: Vec<&Transfer> = trace.transfers.iter().collect();
-    order.sort_by(|a, b| a.start.total_cmp(&b.start));
+    order.sort_by_key(|transfer| transfer.start);
     for transfer in order {
         let event = event(transfer);
         for &link in routes.of(transfer.lane) {
@@ -53,7 +55,7 @@ fn write_job(plan: &Draft, trace: &Trace, pid: usize, title: &str, text: &mut St
         }
     }
     tracks.describe(plan, trace, pid, text);
-    let (name, seconds) = (quoted(title), trace.seconds);
+    let (name, seconds) = (quoted(title), trace.seconds.get());
     let meta = format!("\"pid\":{pid},\"name\":\"process_name\",\"args\":{{\"name\":{name},\"time_s\":{seconds:e}}}");
     write!(text, "{{\"ph\":\"M\",{meta}}}").expect("writing to a string");
 }
@@ -62,9 +64,10 @@ fn write_job(plan: &Draft, trace: &Trace, pid: usize, title: &str, text: &mut St
 fn event(transfer: &Transfer) -> String {
     let &Transfer { tree, phase, step, chunk, bytes, .. } = transfer;
     let kind = if transfer.reduces { "reduce" } else { "broadcast" };
-    let number = if step > 0 { format!("step {step}") } else { format!("chunk {chunk}") };
+    let number = step.map_or_else(|| format!("chunk {chunk}"), |step| format!("step {step}"));
+    let step = step.map_or(0, NonZeroU16::get);
     let [start, duration, received] =
-        [transfer.start, transfer.sent - transfer.start, transfer.received].map(|seconds| seconds * 1e6);
+        [transfer.start, transfer.sent - transfer.start, transfer.received].map(|time| time.get() * 1e6);
     format!(
         "\"ts\":{start:.6},\"dur\":{duration:.6},\"name\":\"{kind} tree {tree}, {number}\",\"cat\":\"{kind}\",\
          \"args\":{{\
@@ -81,7 +84,7 @@ fn quoted(text: &str) -> String {
 struct Track {
     id: usize,
     /// When its last transfer ended.
-    end: f64,
+    end: Seconds,
 }
 
 /// The tracks of every link.
@@ -93,13 +96,13 @@ struct Tracks {
 impl Tracks {
     /// Makes one track a link, numbered from 1.
     fn new(links: usize) -> Self {
-        Self { of_link: (1..=links).map(|id| vec![Track { id, end: 0.0 }]).collect(), next_id: links + 1 }
+        Self { of_link: (1..=links).map(|id| vec![Track { id, end: Seconds::ZERO }]).collect(), next_id: links + 1 }
     }
 
     /// Takes a track of `link` that is free when `transfer` starts; returns its number.
     fn take(&mut self, link: LinkId, transfer: &Transfer) -> usize {
         let tracks = &mut self.of_link[link];
-        let rounding = 1e-12 * transfer.sent;
+        let rounding = transfer.sent * 1e-12;
         if let Some(track) = tracks.iter_mut().find(|track| track.end <= transfer.start + rounding) {
             track.end = transfer.sent;
             return track.id;
@@ -113,7 +116,7 @@ impl Tracks {
     /// Names every track after its link and puts those of a link together.
     fn describe(&self, plan: &Draft, trace: &Trace, pid: usize, text: &mut String) {
         for (link, tracks) in self.of_link.iter().enumerate() {
-            let (occupied, carried) = (trace.occupied[link], trace.carried[link]);
+            let (occupied, carried) = (trace.occupied[link].get(), trace.carried[link].get());
             for (beside, Track { id: tid, .. }) in tracks.iter().enumerate() {
                 let mut name = plan.topology.describe_link(LinkId::new(link));
                 if beside > 0 {

@@ -20,21 +20,20 @@ mod workload;
 use super::background::Background;
 use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::{Trace, Transfer};
-use crate::bail;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Walkable;
 use crate::plan::pipeline::check_chunks;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use links::SharedLinks;
 use phase::Run;
 use quantities::Instant;
 use workload::compile;
 
 /// Simulates `plan` for a vector of `size`; the trace lists its transfers if `record` says so. Long simulations ask
-/// `go_on` now and then, with the seconds that are simulated.
+/// `go_on` now and then, with the time that is simulated.
 ///
 /// # Errors
-/// `go_on` says no, or the plan asks for more chunks than treefold handles.
+/// If `go_on` says no, or if the plan asks for more chunks than treefold handles.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -43,16 +42,16 @@ use workload::compile;
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
-/// let trace = simulate(&plan, Bytes(1 << 20), true, &mut |_| true)?;
-/// let last = trace.transfers.iter().map(|transfer| transfer.received).fold(0.0, f64::max);
-/// assert_eq!(trace.seconds, last);
+/// let trace = simulate(&plan, Bytes::known(1 << 20), true, &mut |_| true)?;
+/// let last = trace.transfers.iter().map(|transfer| transfer.received).max();
+/// assert_eq!(Some(trace.seconds), last);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn simulate<'a>(
     plan: impl Into<Walkable<'a>>,
     size: Bytes,
     record: bool,
-    go_on: &mut dyn FnMut(f64) -> bool,
+    go_on: &mut dyn FnMut(Seconds) -> bool,
 ) -> Result<Trace> {
     let [trace] = <[Trace; 1]>::try_from(simulate_together(&[Job::new(plan, size)], None, record, go_on)?)
         .expect("one job has one trace");
@@ -64,8 +63,8 @@ pub fn simulate<'a>(
 /// here: it takes its share of each link's bandwidth.
 ///
 /// # Errors
-/// Those of [`simulate`]; the plans' networks differ in more than their ranks; or the background traffic alone is more
-/// than a link can carry.
+/// As for [`simulate`]; if the plans' networks differ in more than their ranks; or if the background traffic alone is
+/// more than a link can carry.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -75,7 +74,7 @@ pub fn simulate<'a>(
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
-/// let job = Job::new(&plan, Bytes(64 << 20));
+/// let job = Job::new(&plan, Bytes::known(64 << 20));
 /// let alone = simulate_together(&[job], None, false, &mut |_| true)?;
 /// let both = simulate_together(&[job, job], None, false, &mut |_| true)?;
 /// let slowdown = both[1].seconds / alone[0].seconds;
@@ -86,7 +85,7 @@ pub fn simulate_together(
     jobs: &[Job],
     background: Option<&Background>,
     record: bool,
-    go_on: &mut dyn FnMut(f64) -> bool,
+    go_on: &mut dyn FnMut(Seconds) -> bool,
 ) -> Result<Vec<Trace>> {
     let routes = routes_of(jobs);
     let placed = place(jobs, &routes)?;
@@ -98,7 +97,7 @@ pub fn simulate_together(
     run(&mut courses, &mut links, go_on)?;
     let trace = |(number, course): (usize, Course)| Trace {
         size: course.job.size,
-        seconds: course.end.0,
+        seconds: course.end.into(),
         occupied: links.occupied(),
         carried: links.carried(number, network),
         transfers: course.transfers,
@@ -134,7 +133,7 @@ impl<'a> Course<'a> {
             self.transfers.extend(over.into_transfers());
         }
         let Placed { plan, size, routes, .. } = *self.job;
-        while self.run.is_none() && size.0 > 0 && self.begun < plan.phases.len() {
+        while self.run.is_none() && size.get() > 0 && self.begun < plan.phases.len() {
             let workload = compile(plan, &plan.phases[self.begun], routes, size);
             let mut run = Run::new(workload, number, links, now, self.record.then_some(self.begun as u16));
             run.begin(links);
@@ -149,7 +148,7 @@ impl<'a> Course<'a> {
 }
 
 /// Runs jobs to their ends, or until `go_on` says no.
-fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
+fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(Seconds) -> bool) -> Result<()> {
     let (mut now, mut handled) = (Instant::ZERO, 0);
     loop {
         let mut begins = false;
@@ -169,8 +168,8 @@ fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(f6
         settle(courses, links, now);
         if handled >= EVENTS_BETWEEN_QUESTIONS {
             handled = 0;
-            if !go_on(now.0) {
-                bail!("the simulation was interrupted");
+            if !go_on(now.into()) {
+                return Err(Error::interrupted("the simulation was interrupted"));
             }
         }
     }

@@ -32,7 +32,7 @@ impl<'a> Job<'a> {
     /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
     /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
     /// let job = Job::new(&plan, parse_bytes("1MiB")?);
-    /// assert_eq!((job.plan.trees.len(), job.size.0), (4, 1 << 20));
+    /// assert_eq!((job.plan.trees.len(), job.size.get()), (4, 1 << 20));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(plan: impl Into<Walkable<'a>>, size: Bytes) -> Self {
@@ -87,7 +87,7 @@ pub fn routes_of(jobs: &[Job]) -> Vec<LaneRoutes> {
 /// Places jobs in the network of the first; `routes` are those of [`routes_of`].
 ///
 /// # Errors
-/// There is no job, or their networks differ in more than which accelerators are ranks.
+/// If there is no job, or their networks differ in more than which accelerators are ranks.
 pub fn place<'a>(jobs: &[Job<'a>], routes: &'a [LaneRoutes]) -> Result<Vec<Placed<'a>>> {
     check(jobs)?;
     let network = &jobs[0].plan.topology;

@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 use crate::number::Operator;
 use crate::plan::{Plan, Walkable};
 use crate::topology::{Link, NodeId, Topology};
-use crate::units::Bytes;
+use crate::units::{Bytes, Frequency, Seconds};
 use crate::{bail, misfit};
 use interface::Table;
 use machine::{CYCLE, Machine, Wire};
@@ -54,70 +54,71 @@ use wires::{Head, NEVER, Nodes, Wires, take_turns, take_turns_until};
 use workload::{Message, Part, ProgramId, Workload};
 
 /// The outcome of a packet simulation.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Outcome {
     /// What all event simulators report.
     pub trace: Trace,
-    /// From the first issue to the last receipt or sum; with shared interfaces until the last credit is back, as the
-    /// authors count.
+    /// The cycles from the start of the simulation to the last receipt or sum; with shared interfaces they last until
+    /// the last credit is back, as the authors count.
     pub cycles: u64,
-    /// Cycles a second.
-    pub clock_hz: f64,
-    /// Packets sent.
+    /// The clock of the machine, by which cycles are times.
+    pub clock: Frequency,
+    /// The number of packets that were sent.
     pub packets: u64,
-    /// Flits sent, heads included.
+    /// The number of flits that were sent, heads included.
     pub flits: u64,
-    /// Most flits that a virtual channel's buffer at the end of each link ever held.
+    /// By link: the most flits that a virtual channel's buffer at its end ever held.
     pub peaks: Vec<u32>,
     /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its
-    /// rate. `None` in a fabric, and if nothing is sent.
+    /// rate. It is `None` in a fabric, and if nothing is sent.
     pub buffer_cover: Option<f64>,
-    /// What only a fabric reports.
+    /// What only a fabric reports; it is `None` if routers ran.
     pub fabric: Option<FabricStats>,
 }
 
 /// What the simulation of a fabric reports besides.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FabricStats {
-    /// Entries that left their table before all their operands were there.
+    /// The number of entries that left their table before all their operands were there.
     pub evictions: u64,
-    /// Evicted entries that were not touched for too long.
+    /// The number of entries that were evicted because nothing touched them for too long.
     pub timeouts: u64,
-    /// Pulls that found no entry behind their first switch.
+    /// The number of pulls that found no entry behind their first switch.
     pub bypasses: u64,
-    /// Pulls that had to wait for an entry at their first switch.
+    /// The number of pulls that had to wait for an entry at their first switch.
     pub stalls: u64,
-    /// How often a wave asked for a counter and found none.
+    /// The number of times that a wave asked for a counter and found none.
     pub failed_allocations: u64,
-    /// Packets that were sent once more over a link, as they arrived corrupt, or behind one that did.
+    /// The number of packets that were sent once more over a link, as they arrived corrupt, or behind one that did.
     pub retransmissions: u64,
-    /// Packets that arrived once more on a link, and were dropped.
+    /// The number of packets that arrived once more on a link, and were dropped.
     pub duplicates: u64,
-    /// The operator by which switches reduced; `None` where nothing is reduced in them.
+    /// The operator by which switches reduced; it is `None` where they reduce nothing.
     pub op: Option<Operator>,
-    /// The size of a port's table; `None` where nothing is reduced, or tables are as large as they must be.
+    /// The size of a port's table; it is `None` where nothing is reduced, or where tables are as large as they must be.
     pub table: Option<Bytes>,
-    /// Cycles after which an untouched entry is evicted; `None` where nothing is pushed, or `table` is `None`.
+    /// The cycles after which an untouched entry is evicted; it is `None` where nothing is pushed, or where `table` is
+    /// `None`.
     pub timeout: Option<u64>,
-    /// Most that a table ever held.
+    /// The most bytes that a table ever held.
     pub table_peak: Bytes,
-    /// From a packet's readiness to its arrival, in seconds.
-    pub mean_latency: f64,
-    /// Waves that could be outstanding, unless any number could.
+    /// The mean time from when a packet was ready until it arrived.
+    pub mean_latency: Seconds,
+    /// The number of waves that could be outstanding; it is `None` if any number could.
     pub waves: Option<u32>,
-    /// Bytes that accelerators read from memory, all together.
+    /// The bytes that all accelerators together read from memory.
     pub reads: u64,
-    /// Bytes that accelerators wrote to memory, all together.
+    /// The bytes that all accelerators together wrote to memory.
     pub writes: u64,
-    /// A digest of the bits of all results in floating point; software's are not computed.
+    /// A digest of the bits of all results in floating point; it is `None` where software adds, which computes none.
     pub digest: Option<u64>,
 }
 
 /// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its transfers if
-/// `record` says so. Long simulations ask `go_on` now and then, with the seconds that they have simulated.
+/// `record` says so. Long simulations ask `go_on` now and then, with the time that they have simulated.
 ///
 /// # Errors
-/// The machine cannot work, or not with this network or plan; there is a deadlock; `go_on` says no.
+/// If the machine cannot work, or not with this network or plan; if there is a deadlock; or if `go_on` says no.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -129,7 +130,7 @@ pub struct FabricStats {
 /// let ring = Arc::new(from_spec("ring:4", None, None)?);
 /// let plan = planners::plan("ring", &ring, &planners::Options::default())?;
 /// let outcome = simulate(&plan, parse_bytes("4KiB")?, &Options::default(), false, &mut |_| true)?;
-/// assert_eq!(outcome.cycles as f64 / outcome.clock_hz, outcome.trace.seconds);
+/// assert_eq!(outcome.clock.seconds_for(outcome.cycles as f64), outcome.trace.seconds);
 /// assert_eq!(outcome.packets, 24 * 4, "24 messages of 1 KiB, in packets of 256 bytes");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -138,7 +139,7 @@ pub fn simulate<'a>(
     size: Bytes,
     options: &Options,
     record: bool,
-    go_on: &mut dyn FnMut(f64) -> bool,
+    go_on: &mut dyn FnMut(Seconds) -> bool,
 ) -> Result<Outcome> {
     let plan = plan.into();
     if in_network::applies(plan.walked(), options)? {
@@ -162,9 +163,9 @@ pub struct Together<'a> {
 /// The outcomes of jobs, and the figures of the traffic beside them.
 #[derive(Debug, Clone)]
 pub struct Outcomes {
-    /// By job. Cycles, transfers and what links carried are the job's own; peaks are of all jobs.
+    /// The outcome of each job. Cycles, transfers and what links carried are the job's own; peaks are of all jobs.
     pub jobs: Vec<Outcome>,
-    /// The background's, if there is one.
+    /// The figures of the background traffic; it is `None` if there is no such traffic.
     pub background: Option<Figures>,
 }
 
@@ -181,8 +182,8 @@ impl Together<'_> {
     /// Simulates the jobs; see [`simulate`].
     ///
     /// # Errors
-    /// Those of [`simulate`]; the jobs' networks differ in more than their ranks; a job would run on a fabric; or the
-    /// background is more than a link can carry.
+    /// As for [`simulate`]; if the jobs' networks differ in more than their ranks; if a job would run on a fabric; or
+    /// if the background is more than a link can carry.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -192,8 +193,8 @@ impl Together<'_> {
     /// use treefold::units::Bytes;
     /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
     /// # let plan = planners::plan("ring", &ring, &planners::Options::default())?;
-    /// let job = Job::new(&plan, Bytes(4096));
-    /// let background = Background { load: 0.1, message: Bytes(64), seed: 1 };
+    /// let job = Job::new(&plan, Bytes::known(4096));
+    /// let background = Background { load: 0.1, message: Bytes::known(64), seed: 1 };
     /// let together = Together { jobs: &[job], background: Some(background) };
     /// let [all, alone] = [Sending::All, Sending::Only(0)]
     ///     .map(|sending| together.simulate(&Options::default(), sending, false, &mut |_| true).unwrap());
@@ -206,7 +207,7 @@ impl Together<'_> {
         options: &Options,
         sending: Sending,
         record: bool,
-        go_on: &mut dyn FnMut(f64) -> bool,
+        go_on: &mut dyn FnMut(Seconds) -> bool,
     ) -> Result<Outcomes> {
         let routes = routes_of(self.jobs);
         let jobs = place(self.jobs, &routes)?;
@@ -255,7 +256,7 @@ impl Together<'_> {
 /// Refuses a machine on which no plan for a network runs, whatever the planner.
 ///
 /// # Errors
-/// A parameter cannot work; the error says its value and the remedy.
+/// If a parameter cannot work; the error says its value and the remedy.
 ///
 /// ```
 /// use treefold::sim::packet::{Options, check};
@@ -263,7 +264,7 @@ impl Together<'_> {
 /// use treefold::units::Bytes;
 ///
 /// let torus = from_spec("torus:4x4", None, None)?;
-/// let machine = Options { payload: Some(Bytes(100)), ..Options::default() };
+/// let machine = Options { payload: Some(Bytes::known(100)), ..Options::default() };
 /// assert!(check(&torus, &machine).unwrap_err().to_string().contains("multiple of the flit (16 bytes), got 100"));
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -315,9 +316,9 @@ impl<'a> Run<'a> {
         Self { machine, workload, nodes, wires, progress }
     }
 
-    fn run(&mut self, go_on: &mut dyn FnMut(f64) -> bool) -> Result<()> {
-        let (lookahead, clock_hz) = (self.machine.lookahead(), self.machine.clock_hz);
-        let go_on = &mut |cycle| go_on(cycle as f64 / clock_hz);
+    fn run(&mut self, go_on: &mut dyn FnMut(Seconds) -> bool) -> Result<()> {
+        let (lookahead, clock) = (self.machine.lookahead(), self.machine.clock);
+        let go_on = &mut |cycle| go_on(clock.seconds_for(cycle as f64));
         self.start();
         let mut until = 0;
         while self.progress.traffic.is_on() && self.progress.received < self.workload.planned && !self.is_stuck() {
@@ -325,7 +326,7 @@ impl<'a> Run<'a> {
             self.make_background(until);
             take_turns_until(until, self, lookahead, go_on)?;
             if !go_on(until) {
-                bail!("interrupted at cycle {until}");
+                return Err(Error::interrupted(format!("interrupted at cycle {until}")));
             }
         }
         take_turns(self, lookahead, go_on)
@@ -363,7 +364,7 @@ impl<'a> Run<'a> {
             (0..).zip(jobs).map(|(number, job)| self.outcome(number, job, network, options, record)).collect();
         let end = jobs.iter().map(|job| job.cycles).max().unwrap_or(0);
         let traffic = &self.progress.traffic;
-        let background = traffic.is_on().then(|| traffic.figures(end, self.machine.clock_hz));
+        let background = traffic.is_on().then(|| traffic.figures(end, self.machine.clock));
         Outcomes { jobs, background }
     }
 
@@ -375,7 +376,7 @@ impl<'a> Run<'a> {
         let tail = tail.flatten().filter(|_| options.interfaces == Interfaces::Shared);
         let credits = tail.map_or(0, |hop| course.last.at + machine.links[hop.link].latency);
         let cycles = course.end.max(credits);
-        let seconds = |cycle: u64| cycle as f64 / machine.clock_hz;
+        let seconds = |cycle: u64| machine.clock.seconds_for(cycle as f64);
         let peak = |(link, wire): (&Link, &Wire)| self.nodes[link.target].router.peak(wire.input);
         let carried = carried(messages, workload, machine);
         let recorded = if record { messages } else { &[] };
@@ -383,7 +384,7 @@ impl<'a> Run<'a> {
         let transfers = recorded.iter().zip(times).map(|(message, times)| message.timed(*times, seconds));
         Outcome {
             cycles,
-            clock_hz: machine.clock_hz,
+            clock: machine.clock,
             packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
             flits: messages.iter().map(Message::flits).sum(),
             peaks: network.links().iter().zip(&machine.links).map(peak).collect(),
@@ -400,8 +401,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the seconds for which messages take each link.
-fn carried(messages: &[Message], workload: &Workload, machine: &Machine) -> Vec<f64> {
+/// Returns the time for which messages take each link.
+fn carried(messages: &[Message], workload: &Workload, machine: &Machine) -> Vec<Seconds> {
     let mut busy = vec![0u64; machine.links.len()];
     for message in messages {
         for Part { route, flits, is_first } in message.parts() {
@@ -412,7 +413,7 @@ fn carried(messages: &[Message], workload: &Workload, machine: &Machine) -> Vec<
             }
         }
     }
-    busy.into_iter().map(|parts| parts as f64 / CYCLE as f64 / machine.clock_hz).collect()
+    busy.into_iter().map(|parts| machine.clock.seconds_for(parts as f64 / CYCLE as f64)).collect()
 }
 
 impl Nodes<Head> for Run<'_> {

@@ -1,22 +1,25 @@
 //! A trace: when each transfer started and ended, and how busy each link was.
 
+use std::num::NonZeroU16;
+
 use super::Report;
 use crate::plan::LaneRef;
 use crate::topology::LinkId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 /// The course of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// Size of the vector.
+    /// The size of the vector.
     pub size: Bytes,
-    /// From the first send to the last receipt.
-    pub seconds: f64,
-    /// Seconds in which each link carried anything, at whatever rate.
-    pub occupied: Vec<f64>,
-    /// Seconds that each link would have needed at its full rate for what it carried, overheads included.
-    pub carried: Vec<f64>,
-    /// Every transfer, in the order in which they left their senders; empty unless asked for.
+    /// The time from the start of the simulation to the last receipt.
+    pub seconds: Seconds,
+    /// By link: the time in which it carried anything, at whatever rate.
+    pub occupied: Vec<Seconds>,
+    /// By link: the time that it would have needed at its full rate for what it carried, overheads included.
+    pub carried: Vec<Seconds>,
+    /// All transfers if they were asked for, and none if not. The flow simulator lists them by when their last bytes
+    /// left; the packet simulator's order means nothing.
     pub transfers: Vec<Transfer>,
 }
 
@@ -29,20 +32,20 @@ pub struct Transfer {
     pub tree: u32,
     /// Its phase of the plan, from 0.
     pub phase: u16,
-    /// Its step of the phase, from 1; 0 in streams.
-    pub step: u16,
+    /// Its step of the phase, from 1; it is `None` in streams, which have no steps.
+    pub step: Option<NonZeroU16>,
     /// Its chunk of the stream, from 0.
     pub chunk: u32,
     /// Whether it carries partial sums towards a root.
     pub reduces: bool,
     /// The bytes that it carries.
     pub bytes: f64,
-    /// When its first byte left.
-    pub start: f64,
-    /// When its last byte left, so that it no longer occupied its links.
-    pub sent: f64,
-    /// When its last byte was received.
-    pub received: f64,
+    /// The time from the start of the simulation until its first byte left.
+    pub start: Seconds,
+    /// The time until its last byte left, so that it no longer occupied its links.
+    pub sent: Seconds,
+    /// The time until its last byte was received.
+    pub received: Seconds,
 }
 
 impl Trace {
@@ -85,7 +88,7 @@ impl Trace {
     /// ```
     pub fn busiest_link(&self) -> Option<LinkId> {
         let of_links = LinkId::first(self.carried.len()).zip(&self.carried);
-        let (link, _) = of_links.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
-        (self.seconds > 0.0).then_some(link)
+        let (link, _) = of_links.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(&a.0)))?;
+        (self.seconds > Seconds::ZERO).then_some(link)
     }
 }

@@ -201,7 +201,7 @@ impl Topology {
         let mut modelled = self.clone();
         if model == LinkModel::Hockney {
             for link in &mut modelled.links {
-                (link.latency, link.overhead) = (Time(0), link.delay());
+                (link.latency, link.overhead) = (Time::ZERO, link.delay());
             }
         }
         modelled

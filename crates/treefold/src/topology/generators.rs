@@ -74,7 +74,7 @@ pub fn is_spec(text: &str) -> bool {
 /// use treefold::topology::from_spec;
 /// use treefold::units::{Bandwidth, Time};
 ///
-/// let ring = from_spec("ring:8", Some(Bandwidth::known(25e9)), Some(Time(1_000_000)))?;
+/// let ring = from_spec("ring:8", Some(Bandwidth::known(25e9)), Some(Time::from_picoseconds(1_000_000)))?;
 /// assert_eq!((ring.ranks(), ring.links().len()), (8, 16));
 /// assert!(from_spec("rnig:8", None, None).unwrap_err().to_string().contains("did you mean ring:8?"));
 /// # Ok::<(), treefold::error::Error>(())

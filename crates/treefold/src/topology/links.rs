@@ -1,6 +1,7 @@
 //! What a network says of its links.
 
 use super::{Link, LinkId, NodeId, Topology};
+use crate::units::Bandwidth;
 
 impl Topology {
     /// Returns all directed links.
@@ -69,15 +70,15 @@ impl Topology {
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
     }
 
-    /// Returns the sum, over all cables, of the lesser bandwidth of both directions, in bytes a second; `None` if a
-    /// link has no opposite one. The sum is 0 where one rank has no links.
-    pub fn cable_capacity(&self) -> Option<f64> {
+    /// Returns the sum, over all cables, of the lesser bandwidth of both directions; it is `None` if a link has no
+    /// opposite one, or if there are no links.
+    pub fn cable_capacity(&self) -> Option<Bandwidth> {
         let both = |link: LinkId| {
             let back = self.reverse(link)?;
             Some(self.link(link).bandwidth.bytes_per_second().min(self.link(back).bandwidth.bytes_per_second()))
         };
-        let twice: Option<f64> = self.link_ids().map(both).sum();
-        Some(twice? / 2.0)
+        let twice = self.link_ids().map(both).sum::<Option<f64>>()?;
+        (twice > 0.0).then(|| Bandwidth::known(twice / 2.0))
     }
 
     /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.

@@ -173,8 +173,8 @@ fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: Li
     if beyond == FAR {
         return FAR;
     }
-    let pass = if link.target == target { 0 } else { topology.node(link.target).latency.0 };
-    Distance { hops: beyond.hops + 1, latency: beyond.latency + link.delay().0 + pass }
+    let pass = if link.target == target { 0 } else { topology.node(link.target).latency.picoseconds() };
+    Distance { hops: beyond.hops + 1, latency: beyond.latency + link.delay().picoseconds() + pass }
 }
 
 /// Searches breadth-first from `target` against the links; latencies settle level by level.

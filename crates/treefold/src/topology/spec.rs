@@ -35,8 +35,8 @@ impl Defaults {
     pub const fn new(bandwidth: f64, latency_ps: u64, switch_latency_ps: u64) -> Self {
         Self {
             bandwidth: Bandwidth::known(bandwidth),
-            latency: Time(latency_ps),
-            switch_latency: Time(switch_latency_ps),
+            latency: Time::from_picoseconds(latency_ps),
+            switch_latency: Time::from_picoseconds(switch_latency_ps),
             fixed_bandwidth: false,
             fixed_latency: false,
         }
@@ -63,7 +63,7 @@ impl Defaults {
     }
 
     pub fn link(&self, source: NodeId, target: NodeId) -> Link {
-        Link { source, target, bandwidth: self.bandwidth, latency: self.latency, overhead: Time(0) }
+        Link { source, target, bandwidth: self.bandwidth, latency: self.latency, overhead: Time::ZERO }
     }
 
     pub fn both_ways(&self, a: NodeId, b: NodeId) -> [Link; 2] {

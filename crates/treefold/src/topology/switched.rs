@@ -48,7 +48,10 @@ pub(super) fn dgx2(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let in_network = planes > 1;
     let mut defaults = defaults.clone();
     if in_network {
-        defaults = Defaults { switch_latency: Time(150_000), ..defaults.unless_fixed(Bandwidth::known(25e9), Time(0)) };
+        defaults = Defaults {
+            switch_latency: Time::from_picoseconds(150_000),
+            ..defaults.unless_fixed(Bandwidth::known(25e9), Time::ZERO)
+        };
     }
     let mut network = Builder::new(16, &defaults);
     for _ in 0..planes {
@@ -183,7 +186,7 @@ pub(super) fn cluster(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     };
     let outer = Defaults {
         bandwidth: spec.quantity("nic", Bandwidth::known(50e9), parse_bandwidth)?,
-        latency: spec.quantity("nic_latency", Time(1_000_000), parse_time)?,
+        latency: spec.quantity("nic_latency", Time::from_picoseconds(1_000_000), parse_time)?,
         ..defaults.clone()
     };
     let total = u64::from(nodes) * u64::from(gpus);

@@ -4,14 +4,14 @@ use super::*;
 
 #[test]
 fn people_write_units_in_many_ways() {
-    assert_eq!(parse_bytes("64MiB").unwrap(), Bytes(64 << 20));
-    assert_eq!(parse_bytes("1.5 KiB").unwrap(), Bytes(1536));
-    assert_eq!(parse_bytes("4096").unwrap(), Bytes(4096));
-    assert_eq!(parse_bytes("1e6B").unwrap(), Bytes(1_000_000));
+    assert_eq!(parse_bytes("64MiB").unwrap(), Bytes::known(64 << 20));
+    assert_eq!(parse_bytes("1.5 KiB").unwrap(), Bytes::known(1536));
+    assert_eq!(parse_bytes("4096").unwrap(), Bytes::known(4096));
+    assert_eq!(parse_bytes("1e6B").unwrap(), Bytes::known(1_000_000));
     assert_eq!(parse_bandwidth("100Gbit/s").unwrap(), Bandwidth(12.5e9));
     assert_eq!(parse_bandwidth("16GB/s").unwrap(), Bandwidth(16e9));
-    assert_eq!(parse_time("150ns").unwrap(), Time(150_000));
-    assert_eq!(parse_time("0").unwrap(), Time(0));
+    assert_eq!(parse_time("150ns").unwrap(), Time::from_picoseconds(150_000));
+    assert_eq!(parse_time("0").unwrap(), Time::ZERO);
 }
 
 #[test]
@@ -37,17 +37,17 @@ fn times_are_the_same_when_read_back() {
     let read_back = |time: Time| Time::from_seconds(time.seconds()).unwrap();
     for spread in (1..100_000u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
         // A number of seconds has no room for all picoseconds of more than two hours.
-        let time = Time(spread % (8_000 * PICOSECONDS));
+        let time = Time::from_picoseconds(spread % (8_000 * PICOSECONDS));
         assert_eq!(read_back(time), time);
-        let long = read_back(Time(spread % (100_000 * PICOSECONDS)));
+        let long = read_back(Time::from_picoseconds(spread % (100_000 * PICOSECONDS)));
         assert_eq!(read_back(long), long);
     }
 }
 
 #[test]
 fn values_print_as_people_write_them() {
-    assert_eq!(Bytes(64 << 20).to_string(), "64MiB");
+    assert_eq!(Bytes::known(64 << 20).to_string(), "64MiB");
     assert_eq!(Bandwidth(12.5e9).to_string(), "12.5GB/s");
-    assert_eq!(Time(150_000).to_string(), "150ns");
-    assert_eq!(Bytes(0).to_string(), "0B");
+    assert_eq!(Time::from_picoseconds(150_000).to_string(), "150ns");
+    assert_eq!(Bytes::known(0).to_string(), "0B");
 }

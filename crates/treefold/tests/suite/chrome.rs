@@ -24,7 +24,7 @@ struct Track {
 }
 
 fn simulate(plan: &Plan, size: u64) -> Trace {
-    flow::simulate(plan, Bytes(size), true, &mut |_| true).unwrap()
+    flow::simulate(plan, Bytes::known(size), true, &mut |_| true).unwrap()
 }
 
 /// The tracks of a file, and the arguments of its process.
@@ -61,7 +61,7 @@ fn depth(intervals: &[(f64, f64)]) -> usize {
 fn assert_readable(plan: &Plan, trace: &Trace) {
     let text = to_chrome(&[(plan, trace)]);
     let (tracks, process) = read(&text);
-    assert_eq!(process["time_s"].as_f64().unwrap(), trace.seconds);
+    assert_eq!(process["time_s"].as_f64().unwrap(), trace.seconds.get());
     for track in tracks.values() {
         let mut end = 0.0;
         for &(start, duration, _) in &track.slices {
@@ -74,7 +74,7 @@ fn assert_readable(plan: &Plan, trace: &Trace) {
     for id in plan.topology.link_ids() {
         let spans = || trace.transfers.iter().filter(|span| routes.of(span.lane).contains(&id));
         let of_link: Vec<&Track> = tracks.values().filter(|track| track.place == Some(id.into())).collect();
-        let most = depth(&spans().map(|span| (span.start, span.sent)).collect::<Vec<_>>()).max(1);
+        let most = depth(&spans().map(|span| (span.start.get(), span.sent.get())).collect::<Vec<_>>()).max(1);
         let name = plan.topology.describe_link(id);
         assert!((1..=most).contains(&of_link.len()), "{} tracks for {most} at once on {name}", of_link.len());
         for (beside, track) in of_link.iter().enumerate() {
@@ -87,7 +87,7 @@ fn assert_readable(plan: &Plan, trace: &Trace) {
         assert!(slices().count() == spans().count() && (bytes[0] - bytes[1]).abs() <= 1e-9 * bytes[1], "{name}");
     }
     assert!(tracks.values().all(|track| track.place.is_some()), "a transfer on a track without a link");
-    assert_eq!(text, to_chrome(&[(plan, &simulate(plan, trace.size.0))]), "not the same twice");
+    assert_eq!(text, to_chrome(&[(plan, &simulate(plan, trace.size.get()))]), "not the same twice");
 }
 
 proptest! {

@@ -9,7 +9,7 @@ use treefold::plan::{Direction, LaneRoutes, LinkLoads, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::analytic::simulate;
 use treefold::topology::{Topology, from_spec};
-use treefold::units::{Bandwidth, Bytes, Time};
+use treefold::units::{Bandwidth, Bytes, Seconds, Time};
 
 /// Steps of one of an all-reduce's two halves.
 fn steps_of_a_half(plan: &Plan) -> u32 {
@@ -138,7 +138,7 @@ fn multiring_loads_every_link_of_a_torus_equally() {
 #[test]
 fn multiring_keeps_the_links_of_a_torus_busy() {
     let profile = Profile::new(&planned("multiring", "torus:4x4"));
-    let busy = |size: u64| simulate(&profile, Bytes(size)).mean_utilization;
+    let busy = |size: u64| simulate(&profile, Bytes::known(size)).mean_utilization;
     assert!(busy(1 << 10) < busy(1 << 20) && busy(1 << 20) < busy(1 << 30));
     assert!((0.999..=1.0).contains(&busy(1 << 30)), "{}", busy(1 << 30));
 }
@@ -183,13 +183,13 @@ fn leaves_of_one_double_binary_tree_are_inner_nodes_of_the_other() {
 
 /// Network of a spec with links of 10 GB/s and 2 us.
 fn uniform(text: &str) -> Arc<Topology> {
-    Arc::new(from_spec(text, Some(Bandwidth::known(1e10)), Some(Time(2_000_000))).unwrap())
+    Arc::new(from_spec(text, Some(Bandwidth::known(1e10)), Some(Time::from_picoseconds(2_000_000))).unwrap())
 }
 
 fn assert_analytic(algorithm: &str, text: &str, seconds: impl Fn(f64) -> f64) {
     let profile = Profile::new(&planners::plan(algorithm, &uniform(text), &Options::default()).unwrap());
     for size in [1u64 << 10, 1 << 20, 1 << 26, 1 << 32] {
-        let (got, expected) = (profile.seconds(Bytes(size)), seconds(size as f64));
+        let (got, expected) = (profile.seconds(Bytes::known(size)).get(), seconds(size as f64));
         assert!(
             (got / expected - 1.0).abs() < 1e-3,
             "{algorithm} on {text}, {size} B: {got} s instead of {expected} s"
@@ -226,6 +226,6 @@ fn analytic_multitree_is_its_steps_times_a_chunks_time() {
 
 #[test]
 fn nothing_takes_no_time() {
-    assert_eq!(simulate(&Profile::new(&planned("ring", "ring:4")), Bytes(0)).seconds, 0.0);
-    assert_eq!(simulate(&Profile::new(&planned("multitree", "ring:1")), Bytes(1 << 20)).seconds, 0.0);
+    assert_eq!(simulate(&Profile::new(&planned("ring", "ring:4")), Bytes::known(0)).seconds, Seconds::ZERO);
+    assert_eq!(simulate(&Profile::new(&planned("multitree", "ring:1")), Bytes::known(1 << 20)).seconds, Seconds::ZERO);
 }

@@ -125,8 +125,8 @@ fn flits_around_a_ring(interfaces: Interfaces) -> Vec<u64> {
     let across = Arc::new(spec("ring:4").with_ranks(&[0, 2]).unwrap());
     let plan = planners::plan("dbtree", &across, &Options::default()).unwrap();
     let options = packet::Options { interfaces, ..packet::Options::default() };
-    let seen = packet::simulate(&plan, Bytes(1 << 20), &options, false, &mut |_| true).unwrap();
-    seen.trace.carried.iter().map(|seconds| (seconds * 1e9).round() as u64).collect()
+    let seen = packet::simulate(&plan, Bytes::known(1 << 20), &options, false, &mut |_| true).unwrap();
+    seen.trace.carried.iter().map(|seconds| (seconds.get() * 1e9).round() as u64).collect()
 }
 
 /// A message of half a MiB has 2,048 packets of 17 flits; each rank sends two.

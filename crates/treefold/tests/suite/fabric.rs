@@ -20,18 +20,18 @@ pub fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
 pub fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).map_err(|error| error.to_string())?;
     let options = Options { fabric, ..Options::default() };
-    simulate(&plan, Bytes(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
+    simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
 }
 
 /// One direction of a link of the paper; its latency is that of the switches.
 pub fn link(source: u32, target: u32) -> Link {
-    Link { bandwidth: Bandwidth::known(25e9), latency: Time(0), ..common::link(source, target) }
+    Link { bandwidth: Bandwidth::known(25e9), latency: Time::ZERO, ..common::link(source, target) }
 }
 
 /// Two accelerators with so many switches of 150 ns between them; the first reduces and multicasts.
 pub fn chain(switches: u32) -> Arc<Topology> {
     let mut nodes = common::accelerators(2);
-    let latency = Time(150_000);
+    let latency = Time::from_picoseconds(150_000);
     let switch = |number: u32| Node {
         latency,
         reduces: number == 0,
@@ -49,11 +49,11 @@ pub fn chain(switches: u32) -> Arc<Topology> {
 /// Bytes a second.
 pub fn bandwidth(algorithm: &str, size: u64, fabric: Fabric) -> f64 {
     let outcome = run(&network("dgx2:planes=6", &[]), algorithm, size, fabric).unwrap();
-    size as f64 / outcome.trace.seconds
+    size as f64 / outcome.trace.seconds.get()
 }
 
 fn table(bytes: u64) -> Fabric {
-    Fabric { table: Some(Bytes(bytes)), ..Fabric::default() }
+    Fabric { table: Some(Bytes::known(bytes)), ..Fabric::default() }
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn the_source_spreads_operands_better_than_the_address() {
     let cycles = |route_by| {
         let wishes = planners::Options { route_by, ..planners::Options::default() };
         let plan = planners::plan("innet-push", &topology, &wishes).unwrap();
-        simulate(&plan, Bytes(1 << 20), &Options::default(), false, &mut |_| true).unwrap().cycles
+        simulate(&plan, Bytes::known(1 << 20), &Options::default(), false, &mut |_| true).unwrap().cycles
     };
     assert!(cycles(RouteBy::Source) < cycles(RouteBy::Address));
 }
@@ -110,7 +110,7 @@ fn what_cannot_work_is_refused_in_one_line() {
     let default = Fabric::default;
     let cases = [
         (table(0), "a reduction table must hold a packet's payload (128 bytes), got 0 bytes"),
-        (Fabric { wave: Bytes(0), ..default() }, "a wave must hold a packet's payload (128 bytes), got 0 bytes"),
+        (Fabric { wave: Bytes::known(0), ..default() }, "a wave must hold a packet's payload (128 bytes), got 0 bytes"),
         (Fabric { speedup: 0, ..default() }, "speedup must be a whole number from 1 on, got 0"),
         (Fabric { queue_flits: Some(8), ..default() }, "buffers and queues must hold a whole packet (9 flits"),
         (
@@ -140,7 +140,7 @@ pub fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective
 
 pub fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
     let options = Options { fabric, ..Options::default() };
-    simulate(plan, Bytes(size), &options, false, &mut |_| true).unwrap()
+    simulate(plan, Bytes::known(size), &options, false, &mut |_| true).unwrap()
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn multicasts_serve_all_gathers_and_broadcasts() {
     let topology = network("dgx2:planes=6", &[]);
     for collective in [Collective::AllGather, Collective::Broadcast] {
         let plan = derived(&topology, "innet-pull", collective);
-        let seconds = simulated(&plan, 8 << 20, Fabric::default()).trace.seconds;
+        let seconds = simulated(&plan, 8 << 20, Fabric::default()).trace.seconds.get();
         let rate = (8 << 20) as f64 / seconds;
         // What comes in is 144 bytes a line, beside the acknowledgements that go out; nothing is sent twice, and a
         // gather's own sixteenth does not come in.
@@ -207,7 +207,7 @@ fn long_ways_take_their_time() {
 #[test]
 fn waves_of_a_line_follow_each_other() {
     let topology = network("dgx2:planes=2", &[0, 1]);
-    let fabric = Fabric { wave: Bytes(128), waves: Some(1), memory_spread: 0, ..Fabric::default() };
+    let fabric = Fabric { wave: Bytes::known(128), waves: Some(1), memory_spread: 0, ..Fabric::default() };
     let cycles = |lines: u64| run(&topology, "innet-push", 128 * lines, fabric.clone()).unwrap().cycles;
     let one = cycles(1);
     for lines in [2, 5] {
@@ -233,8 +233,8 @@ fn trees_that_close_circles_take_other_channels() {
         fabric: Fabric { waves: Some(0), ..Fabric::default() },
         ..Options::default()
     };
-    simulate(&plan, Bytes(200_000), &options(4), false, &mut |_| true).unwrap();
-    let refused = simulate(&plan, Bytes(200_000), &options(3), false, &mut |_| true).unwrap_err().to_string();
+    simulate(&plan, Bytes::known(200_000), &options(4), false, &mut |_| true).unwrap();
+    let refused = simulate(&plan, Bytes::known(200_000), &options(3), false, &mut |_| true).unwrap_err().to_string();
     assert!(refused.contains("needs 4 virtual channels"), "{refused}");
 }
 
@@ -266,7 +266,7 @@ fn receives_all_messages(drawn: Software) {
     let outcome = simulated(&plan, size, fabric.clone());
     assert_eq!(outcome.cycles, simulated(&plan, size, fabric).cycles);
     let bound = size as f64 / (2.0 * 25e9);
-    assert!(outcome.trace.seconds > bound);
+    assert!(outcome.trace.seconds.get() > bound);
 }
 
 proptest! {
@@ -283,8 +283,8 @@ proptest! {
         (hashed, multicast, deterministic, buffer) in (any::<bool>(), any::<bool>(), any::<bool>(), 9u32..100),
     ) {
         let fabric = Fabric {
-            table: Some(Bytes(entries * 128)),
-            wave: Bytes(lines * 128),
+            table: Some(Bytes::known(entries * 128)),
+            wave: Bytes::known(lines * 128),
             waves: Some(waves),
             speedup,
             queue_flits: Some(queue),
@@ -304,10 +304,10 @@ proptest! {
         let algorithm = if pull { "innet-pull" } else { "innet-push" };
         let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
         let options = Options { buffer_flits: Some(buffer), fabric, ..Options::default() };
-        let outcome = simulate(&plan, Bytes(size), &options, false, &mut |_| true).unwrap();
-        let again = simulate(&plan, Bytes(size), &options, false, &mut |_| true).unwrap();
+        let outcome = simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).unwrap();
+        let again = simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).unwrap();
         prop_assert_eq!(outcome.cycles, again.cycles);
-        prop_assert!(deterministic || outcome.fabric.unwrap().table_peak.0 <= entries * 128);
+        prop_assert!(deterministic || outcome.fabric.unwrap().table_peak.get() <= entries * 128);
     }
 
     #[test]

@@ -80,7 +80,12 @@ fn a_pull_waits_for_the_load_from_its_own_memory() {
 /// Sixteen accelerators at one switch of the paper.
 fn star() -> Arc<Topology> {
     let mut nodes = crate::common::accelerators(16);
-    nodes.push(Node { latency: Time(150_000), reduces: true, multicasts: true, ..Node::switch("SW") });
+    nodes.push(Node {
+        latency: Time::from_picoseconds(150_000),
+        reduces: true,
+        multicasts: true,
+        ..Node::switch("SW")
+    });
     let links = (0..16).flat_map(|rank| [link(rank, 16), link(16, rank)]).collect();
     Arc::new(Topology::new("star", nodes, links, None, Shape::General).unwrap())
 }
@@ -110,9 +115,9 @@ fn a_switch_carries_uniform_random_traffic() {
     let plan = uniform_traffic(messages);
     let part = |speedup| {
         let options = Options { fabric: Fabric { speedup, ..Fabric::default() }, ..Options::default() };
-        let outcome = simulate(&plan, Bytes(128 * 16 * messages), &options, true, &mut |_| true).unwrap();
+        let outcome = simulate(&plan, Bytes::known(128 * 16 * messages), &options, true, &mut |_| true).unwrap();
         let transfers = &outcome.trace.transfers;
-        let known = |transfer: &Transfer| transfer.received - 80e-9;
+        let known = |transfer: &Transfer| transfer.received.get() - 80e-9;
         let last = |rank| {
             let own = transfers.iter().filter(|transfer| plan.lanes.ends_of(transfer.lane).0 == NodeId(rank));
             own.map(known).fold(0.0, f64::max)

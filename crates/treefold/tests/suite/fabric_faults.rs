@@ -103,7 +103,7 @@ fn a_wave_that_never_finds_a_counter_is_an_error_for_the_host() {
 fn pulls_without_an_entry_are_counted_once() {
     let topology = network("dgx2:planes=6", &[]);
     let stalls = |bytes| {
-        let fabric = Fabric { table: Some(Bytes(bytes)), waves: Some(0), ..Fabric::default() };
+        let fabric = Fabric { table: Some(Bytes::known(bytes)), waves: Some(0), ..Fabric::default() };
         seen(&run(&topology, "innet-pull", 1 << 18, fabric).unwrap()).stalls
     };
     assert_eq!(stalls(1 << 20), 0);
@@ -119,7 +119,7 @@ fn every_operator_has_its_own_result() {
     let mut digests = BTreeSet::new();
     for op in Operator::ALL {
         let digest = |algorithm, seed, table| {
-            let fabric = Fabric { op, seed, table: Some(Bytes(table)), reorder: 16, ..Fabric::default() };
+            let fabric = Fabric { op, seed, table: Some(Bytes::known(table)), reorder: 16, ..Fabric::default() };
             seen(&run(&topology, algorithm, 1 << 17, fabric).unwrap()).digest.unwrap()
         };
         let one = digest("innet-push", 1, 256);
@@ -154,7 +154,7 @@ proptest! {
     ) {
         let fabric = Fabric {
             error_rate: rate,
-            table: Some(Bytes(entries * 128)),
+            table: Some(Bytes::known(entries * 128)),
             waves: Some(waves),
             queue_flits: Some(queue),
             initiation: if core { Initiation::Core } else { Initiation::Dma },

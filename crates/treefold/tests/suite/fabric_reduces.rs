@@ -15,7 +15,7 @@ const REDUCES: [Collective; 2] = [Collective::Reduce, Collective::ReduceScatter]
 /// Bytes a second of a vector.
 fn rate(algorithm: &str, collective: Collective, size: u64) -> f64 {
     let plan = derived(&network("dgx2:planes=6", &[]), algorithm, collective);
-    size as f64 / simulated(&plan, size, Fabric::default()).trace.seconds
+    size as f64 / simulated(&plan, size, Fabric::default()).trace.seconds.get()
 }
 
 /// Packets of 144 bytes carry 128, and pushes use the tables and adders of all ports. Those of a pull are at the port
@@ -64,7 +64,8 @@ fn a_reduce_ends_sooner_than_the_all_reduce() {
 fn sums_that_end_at_no_rank_are_refused() {
     let topology = network("dgx2:planes=6", &[]);
     let plan = derived(&topology, "innet-push", Collective::AllToAll);
-    let refused = simulate(&plan, Bytes(4096), &Options::default(), false, &mut |_| true).unwrap_err().to_string();
+    let refused =
+        simulate(&plan, Bytes::known(4096), &Options::default(), false, &mut |_| true).unwrap_err().to_string();
     assert!(refused.contains("work in trees of this all-to-all"), "{refused}");
 }
 
@@ -96,8 +97,8 @@ proptest! {
         (core, hashed, deterministic, barrier) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
     ) {
         let fabric = Fabric {
-            table: Some(Bytes(entries * 128)),
-            wave: Bytes(lines * 128),
+            table: Some(Bytes::known(entries * 128)),
+            wave: Bytes::known(lines * 128),
             waves: Some(waves),
             timeout_cycles: Some(timeout),
             initiation: if core { Initiation::Core } else { Initiation::Dma },

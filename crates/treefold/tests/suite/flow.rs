@@ -9,10 +9,10 @@ use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::flow;
 use treefold::topology::{Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
-use treefold::units::{Bandwidth, Bytes, Time};
+use treefold::units::{Bandwidth, Bytes, Seconds, Time};
 
 fn flow_seconds(plan: &Plan, size: u64) -> f64 {
-    flow::simulate(plan, Bytes(size), false, &mut |_| true).unwrap().seconds
+    flow::simulate(plan, Bytes::known(size), false, &mut |_| true).unwrap().seconds.get()
 }
 
 fn assert_near(seen: f64, expected: f64, tolerance: f64, what: &str) {
@@ -23,7 +23,7 @@ fn assert_near(seen: f64, expected: f64, tolerance: f64, what: &str) {
 fn assert_closed_form(plan: &Plan, size: u64, expected: f64) {
     let what = format!("{} of {size} bytes on {}", plan.algorithm, plan.topology.name());
     assert_near(flow_seconds(plan, size), expected, 1e-9, &format!("flow, {what}"));
-    assert_near(Profile::new(plan).seconds(Bytes(size)), expected, 1e-3, &format!("analytic, {what}"));
+    assert_near(Profile::new(plan).seconds(Bytes::known(size)).get(), expected, 1e-3, &format!("analytic, {what}"));
 }
 
 const SIZES: [u64; 4] = [1, 1 << 12, 1 << 20, 1 << 28];
@@ -84,7 +84,7 @@ fn a_chain_takes_the_formula_of_pipelines() {
 #[test]
 fn multiring_on_a_torus_comes_close_to_the_bound() {
     let plan = crate::common::planned("multiring", "torus:8x8");
-    let bound = bounds(&plan.topology).seconds(Bytes(1 << 30));
+    let bound = bounds(&plan.topology).seconds(Bytes::known(1 << 30)).get();
     let fraction = bound / flow_seconds(&plan, 1 << 30);
     assert!((0.99..=1.0 + 1e-9).contains(&fraction), "{fraction} of the bound");
 }
@@ -100,7 +100,7 @@ fn seconds(seconds: f64) -> Time {
 fn link(source: u32, target: u32, bandwidth: f64) -> Link {
     let (source, target) = (NodeId(source), NodeId(target));
     let bandwidth = Bandwidth::known(bandwidth * UNIT as f64);
-    Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
+    Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO }
 }
 
 /// Accelerators in a one-way line with links of these bandwidths, and one link back to hold them together.
@@ -133,12 +133,13 @@ fn send(plan: &mut Draft, messages: &[(u32, u32, u64)]) {
 
 /// `[start, sent, received]` of every transfer, by phase, tree, step and chunk.
 fn times(plan: &Draft) -> Vec<[f64; 3]> {
-    let trace = flow::simulate(&plan.clone().unchecked(), Bytes(plan.units * UNIT), true, &mut |_| true).unwrap();
+    let trace =
+        flow::simulate(&plan.clone().unchecked(), Bytes::known(plan.units * UNIT), true, &mut |_| true).unwrap();
     let mut transfers = trace.transfers;
     transfers.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
-    let last = transfers.iter().map(|span| span.received).fold(0.0, f64::max);
-    assert_eq!(trace.seconds, last);
-    transfers.iter().map(|span| [span.start, span.sent, span.received]).collect()
+    let last = transfers.iter().map(|span| span.received).max();
+    assert_eq!(Some(trace.seconds), last);
+    transfers.iter().map(|span| [span.start, span.sent, span.received].map(Seconds::get)).collect()
 }
 
 fn assert_times(plan: &Draft, expected: &[[f64; 3]]) {
@@ -298,9 +299,9 @@ fn a_paced_tree_has_one_rate_on_all_its_links() {
 fn nothing_to_send_takes_no_time() {
     for (algorithm, text) in [("ring", "ring:8"), ("dbtree", "torus:3x3"), ("ring2d", "torus:4x4")] {
         let plan = crate::common::planned(algorithm, text);
-        let trace = flow::simulate(&plan, Bytes(0), true, &mut |_| true).unwrap();
-        assert_eq!((trace.seconds, trace.transfers.len()), (0.0, 0));
-        assert!(trace.occupied.iter().chain(&trace.carried).all(|&busy| busy == 0.0));
+        let trace = flow::simulate(&plan, Bytes::known(0), true, &mut |_| true).unwrap();
+        assert_eq!((trace.seconds, trace.transfers.len()), (Seconds::ZERO, 0));
+        assert!(trace.occupied.iter().chain(&trace.carried).all(|&busy| busy == Seconds::ZERO));
     }
     for planner in planners::PLANNERS {
         let alone = Arc::new(spec("full:8").with_ranks(&[3]).unwrap());
@@ -313,12 +314,12 @@ fn nothing_to_send_takes_no_time() {
 #[test]
 fn a_simulation_ends_when_it_is_asked_to() {
     let plan = crate::common::planned("dbtree", "random:n=20,links=60,seed=1");
-    assert!(flow::simulate(&plan, Bytes(1 << 30), false, &mut |_| false).is_err());
+    assert!(flow::simulate(&plan, Bytes::known(1 << 30), false, &mut |_| false).is_err());
     let mut questions = 0;
     let mut twice = |_| {
         questions += 1;
         questions < 3
     };
-    assert!(flow::simulate(&plan, Bytes(1 << 30), true, &mut twice).is_err());
+    assert!(flow::simulate(&plan, Bytes::known(1 << 30), true, &mut twice).is_err());
     assert_eq!(questions, 3);
 }

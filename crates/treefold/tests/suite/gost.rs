@@ -22,9 +22,9 @@ fn network(random: &mut Random) -> Topology {
     let mut links = Vec::new();
     for (source, target) in pairs {
         let bandwidth = Bandwidth::known((1 + random.below(9)) as f64 * 1e9);
-        let latency = Time(1_000_000 * (1 + random.below(5)));
+        let latency = Time::from_picoseconds(1_000_000 * (1 + random.below(5)));
         let (source, target) = (NodeId(source), NodeId(target));
-        let link = Link { source, target, bandwidth, latency, overhead: Time(0) };
+        let link = Link { source, target, bandwidth, latency, overhead: Time::ZERO };
         links.extend([link.clone(), Link { source: target, target: source, ..link }]);
     }
     Topology::new("random", accelerators(ranks), links, None, Shape::General).unwrap()
@@ -128,7 +128,7 @@ fn figure_2() -> Topology {
     let link = |source, target, bandwidth| {
         let bandwidth = Bandwidth::known(bandwidth);
         let (source, target) = (NodeId(source), NodeId(target));
-        Link { source, target, bandwidth, latency: Time(0), overhead: Time(0) }
+        Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO }
     };
     let links = cables.iter().flat_map(|&(a, b, capacity)| [link(a, b, capacity), link(b, a, capacity)]).collect();
     Topology::new("figure 2", accelerators(4), links, None, Shape::General).unwrap()

@@ -14,11 +14,11 @@ use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 const SHARED: Interfaces = Interfaces::Shared;
 
 fn run(plan: &Plan, size: u64, options: &Options) -> Outcome {
-    simulate(plan, Bytes(size), options, true, &mut |_| true).unwrap()
+    simulate(plan, Bytes::known(size), options, true, &mut |_| true).unwrap()
 }
 
 fn refusal(plan: &Plan, options: &Options) -> String {
-    simulate(plan, Bytes(4096), options, false, &mut |_| true).unwrap_err().to_string()
+    simulate(plan, Bytes::known(4096), options, false, &mut |_| true).unwrap_err().to_string()
 }
 
 fn message_based() -> Options {
@@ -31,8 +31,8 @@ fn line(count: u32, latency_ns: u64) -> Arc<Topology> {
         source: NodeId(source),
         target: NodeId(target),
         bandwidth: Bandwidth::known(16e9),
-        latency: Time(latency_ns * 1000),
-        overhead: Time(0),
+        latency: Time::from_picoseconds(latency_ns * 1000),
+        overhead: Time::ZERO,
     };
     let links = (1..count).flat_map(|node| [link(node - 1, node), link(node, node - 1)]).collect();
     Arc::new(Topology::new("line", accelerators(count), links, None, Shape::General).unwrap())
@@ -62,7 +62,7 @@ fn a_message_that_meets_no_other_takes_what_its_way_takes() {
             let hops = u64::from(routers - 1);
             let expected = flits + hops * latency + 3 * u64::from(routers) + 5;
             assert_eq!(
-                (seen.trace.transfers[0].received * 1e9).round() as u64,
+                (seen.trace.transfers[0].received.get() * 1e9).round() as u64,
                 expected,
                 "{routers} routers, {size} bytes"
             );
@@ -77,7 +77,7 @@ fn a_message_through_switches() {
     let plan = planned("ring", "dgx2");
     let seen = run(&plan, 32 << 10, &Options::default());
     for span in &seen.trace.transfers {
-        let took = ((span.received - span.start) * 1e9).round() as u64;
+        let took = ((span.received - span.start).get() * 1e9).round() as u64;
         // The first flit leaves 3 cycles after the issue.
         assert!([136 + 2 * 150 + 4, 136 + 3 * 150 + 2 * 4].contains(&took), "{took}");
     }
@@ -106,16 +106,17 @@ fn simulators_agree_on_plans_without_contention() {
         ("hdrm", "bigraph:4x8"),
     ] {
         let plan = planned(algorithm, network);
-        let size = Bytes(4 << 20);
+        let size = Bytes::known(4 << 20);
         // The others add in no time.
         let quick = Options { lanes: 1 << 20, ..Options::default() };
-        let packet = run(&plan, size.0, &Options { flow_control: FlowControl::Message, ..quick.clone() }).trace.seconds;
+        let packet =
+            run(&plan, size.get(), &Options { flow_control: FlowControl::Message, ..quick.clone() }).trace.seconds;
         let flow = flow::simulate(&plan, size, false, &mut |_| true).unwrap().seconds;
         let analytic = Profile::new(&plan).seconds(size);
         for (other, name) in [(flow, "flow"), (analytic, "analytic")] {
             assert!((packet / other - 1.0).abs() < 0.05, "{algorithm} on {network}: {packet} s, {name} {other} s");
         }
-        let with_heads = run(&plan, size.0, &quick).trace.seconds;
+        let with_heads = run(&plan, size.get(), &quick).trace.seconds;
         assert!(
             (with_heads / packet - 17.0 / 16.0).abs() < 0.01,
             "{algorithm} on {network}: {with_heads} s, {packet} s"
@@ -133,14 +134,14 @@ fn unequal_links_have_their_own_flit_times() {
                 source: NodeId(source),
                 target: NodeId(target),
                 bandwidth: Bandwidth::known(bandwidth),
-                latency: Time(0),
-                overhead: Time(0),
+                latency: Time::ZERO,
+                overhead: Time::ZERO,
             });
         }
         let topology = Arc::new(Topology::new("pair", accelerators(2), links, None, Shape::General).unwrap());
         let seen = run(&one_message(&topology), 1 << 20, &Options { lanes: 1 << 20, ..Options::default() });
         let expected = seen.flits as f64 * 16.0 / bandwidth;
-        assert!((seen.trace.seconds / expected - 1.0).abs() < 0.01, "{bandwidth}: {} s", seen.trace.seconds);
+        assert!((seen.trace.seconds.get() / expected - 1.0).abs() < 0.01, "{bandwidth}: {}", seen.trace.seconds);
         let [utilization, _] = [0, 1].map(|link| seen.trace.carried[link] / seen.trace.seconds);
         assert!(utilization > 0.99, "{utilization}");
     }
@@ -157,7 +158,7 @@ fn short_messages_do_not_starve_beside_long_ones() {
     let plan = plan.unchecked();
     for options in [Options::default(), message_based(), Options { virtual_channels: 2, ..message_based() }] {
         let spans = run(&plan, 1 << 20, &options).trace.transfers;
-        let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received;
+        let received = |tree: u32| spans.iter().find(|span| span.tree == tree).unwrap().received.get();
         assert!(received(1) < 2e-6 && received(0) > 60e-6, "{} s beside {} s", received(1), received(0));
     }
 }
@@ -177,7 +178,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
             "torus:4x4: needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
         ),
         (
-            Options { payload: Some(Bytes(100)), ..default() },
+            Options { payload: Some(Bytes::known(100)), ..default() },
             "a payload must be a multiple of the flit (16 bytes), got 100 bytes",
         ),
         (
@@ -201,7 +202,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
 #[test]
 fn a_machine_fits_no_plan_or_not_this_one() {
     let plan = planned("multitree", "torus:4x4");
-    let run = |options: &Options| simulate(&plan, Bytes(4096), options, false, &mut |_| true).unwrap_err();
+    let run = |options: &Options| simulate(&plan, Bytes::known(4096), options, false, &mut |_| true).unwrap_err();
     let short = Options { buffer_flits: Some(16), ..Options::default() };
     assert_eq!(check(&plan.topology, &short), Err(run(&short)));
     assert!(!run(&short).is_misfit());
@@ -219,7 +220,7 @@ fn routes_that_close_circles_need_channels() {
     let seen = refusal(&plan, &Options { virtual_channels: 1, ..Options::default() });
     assert!(seen.contains("needs 2 virtual channels") && seen.contains("its routes close circles"), "{seen}");
     let two = Options { virtual_channels: 2, buffer_flits: Some(17), ..Options::default() };
-    simulate(&plan, Bytes(1 << 18), &two, false, &mut |_| true).unwrap();
+    simulate(&plan, Bytes::known(1 << 18), &two, false, &mut |_| true).unwrap();
 }
 
 #[test]
@@ -252,8 +253,11 @@ fn a_plan_that_never_ends_is_reported() {
 #[test]
 fn an_interrupted_simulation_says_so() {
     let plan = planned("ring", "torus:8x8");
-    let seen = simulate(&plan, Bytes(64 << 20), &Options::default(), false, &mut |_| false);
-    assert!(seen.unwrap_err().to_string().starts_with("interrupted at cycle"));
+    let seen = simulate(&plan, Bytes::known(64 << 20), &Options::default(), false, &mut |_| false);
+    let error = seen.unwrap_err();
+    assert!(error.is_interrupted() && !error.is_misfit() && error.to_string().starts_with("interrupted at cycle"));
+    let seen = flow::simulate(&planned("multitree", "torus:16x16"), Bytes::known(1 << 20), false, &mut |_| false);
+    assert!(seen.unwrap_err().is_interrupted());
 }
 
 #[test]
@@ -261,7 +265,7 @@ fn what_links_and_buffers_saw_is_reported() {
     let plan = planned("ring", "torus:4x4");
     let seen = run(&plan, 32 << 10, &Options::default());
     assert_eq!((seen.packets, seen.flits), (16 * 30 * 8, 16 * 30 * 136));
-    let busy: f64 = seen.trace.carried.iter().sum();
+    let busy: f64 = seen.trace.carried.iter().map(|time| time.get()).sum();
     assert!((busy * 1e9 - seen.flits as f64).abs() < 1e-3);
     assert_eq!(seen.peaks.iter().max(), Some(&1), "nobody waits");
     assert!(run(&planned("dbtree", "torus:4x4"), 32 << 10, &Options::default()).peaks.iter().max() > Some(&17));

@@ -20,13 +20,17 @@ use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
-    let outcome = match simulate(plan, Bytes(size), options, true, &mut |_| true) {
+    let outcome = match simulate(plan, Bytes::known(size), options, true, &mut |_| true) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcome => outcome.unwrap(),
     };
-    let (cycles, received) = flits::cycles(&[Job::new(plan, Bytes(size))], options);
-    let seen: Vec<u64> =
-        outcome.trace.transfers.iter().map(|span| (span.received * outcome.clock_hz).round() as u64).collect();
+    let (cycles, received) = flits::cycles(&[Job::new(plan, Bytes::known(size))], options);
+    let seen: Vec<u64> = outcome
+        .trace
+        .transfers
+        .iter()
+        .map(|span| (span.received.get() * outcome.clock.hertz()).round() as u64)
+        .collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
     assert_eq!([outcome.cycles], *cycles, "{} {options:?}", plan.algorithm);
@@ -40,7 +44,8 @@ fn agrees_on_jobs(jobs: &[Job], options: &Options) {
         outcomes => outcomes.unwrap().jobs,
     };
     let (cycles, received) = flits::cycles(jobs, options);
-    let cycles_of = outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received * job.clock_hz));
+    let cycles_of =
+        outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received.get() * job.clock.hertz()));
     let seen: Vec<u64> = cycles_of.map(|cycle| cycle.round() as u64).collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{options:?}");
@@ -58,7 +63,7 @@ fn jobs_on_the_same_ranks_and_on_two_groups() {
     let message = Options { flow_control: FlowControl::Message, lockstep: Some(true), ..Options::default() };
     for options in [Options::default(), shared, message] {
         for plans in [[&ring, &ring], [&ring, &trees], [&dbtree, &trees], [&dbtree, &dbtree], [&one, &other]] {
-            let job = |(plan, size): (_, u64)| Job::new(plan, Bytes(size));
+            let job = |(plan, size): (_, u64)| Job::new(plan, Bytes::known(size));
             agrees_on_jobs(&plans.iter().copied().zip([6000, 4000]).map(job).collect::<Vec<_>>(), &options);
         }
     }
@@ -113,7 +118,7 @@ fn machines() -> impl Strategy<Value = Options> {
             ports: one_port.then_some(1),
             virtual_channels: channels,
             buffer_flits: Some(1 + payload as u32 + room),
-            payload: Some(Bytes(16 * payload)),
+            payload: Some(Bytes::known(16 * payload)),
             router_cycles: Some(router),
             interface_packets: messages,
             injection_flits: Some(1 + payload as u32 + room / 2),
@@ -132,15 +137,17 @@ fn networks() -> impl Strategy<Value = Arc<Topology>> {
 fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
     let mut random = Random::new(seed);
     let count = ranks + switches;
-    let slow = |i: u32| Time(if i.is_multiple_of(3) { 5_000 } else { 0 });
+    let slow = |i: u32| Time::from_picoseconds(if i.is_multiple_of(3) { 5_000 } else { 0 });
     let mut nodes: Vec<Node> =
         (0..ranks).map(|i| Node { latency: slow(i), ..Node::accelerator(format!("R{i}")) }).collect();
-    nodes.extend((0..switches).map(|i| Node { latency: Time(2_000), ..Node::switch(format!("S{i}")) }));
+    nodes.extend(
+        (0..switches).map(|i| Node { latency: Time::from_picoseconds(2_000), ..Node::switch(format!("S{i}")) }),
+    );
     let mut links = Vec::new();
     let mut cable = |a: u32, b: u32, random: &mut Random| {
         let bandwidth = Bandwidth::known([16e9, 16e9, 10e9, 3.7e9][random.below(4) as usize]);
-        let latency = Time([0, 1_000, 7_000, 20_000][random.below(4) as usize]);
-        let overhead = Time([0, 0, 0, 5_000][random.below(4) as usize]);
+        let latency = Time::from_picoseconds([0, 1_000, 7_000, 20_000][random.below(4) as usize]);
+        let overhead = Time::from_picoseconds([0, 0, 0, 5_000][random.below(4) as usize]);
         for (source, target) in [(a, b), (b, a)] {
             links.push(Link { source: NodeId(source), target: NodeId(target), bandwidth, latency, overhead });
         }
@@ -212,7 +219,7 @@ proptest! {
             let fitting = all_fitting(&network);
             plans.push((fitting[pick.index(fitting.len())].clone(), size));
         }
-        let jobs: Vec<Job> = plans.iter().map(|(plan, size)| Job::new(plan, Bytes(*size))).collect();
+        let jobs: Vec<Job> = plans.iter().map(|(plan, size)| Job::new(plan, Bytes::known(*size))).collect();
         agrees_on_jobs(&jobs, &drawn.options);
     }
 

@@ -77,8 +77,9 @@ fn plans() -> Vec<Plan> {
 
 /// What comes out of a plan on a machine with these options, or the error that refuses them.
 fn outcome(plan: &Plan, options: &Options) -> Result<String, String> {
-    let seen = simulate(plan, Bytes(100_000), options, false, &mut |_| true).map_err(|error| error.to_string())?;
-    Ok(format!("{} {} {} {} {:?}", seen.cycles, seen.clock_hz, seen.packets, seen.flits, seen.fabric))
+    let seen =
+        simulate(plan, Bytes::known(100_000), options, false, &mut |_| true).map_err(|error| error.to_string())?;
+    Ok(format!("{} {} {} {} {:?}", seen.cycles, seen.clock.hertz(), seen.packets, seen.flits, seen.fabric))
 }
 
 /// Reads options of which those that `plan` does not read are left out.

@@ -24,7 +24,7 @@ fn wide_area(sites: u32, cables: &[(u32, u32, f64, u64)]) -> Arc<Topology> {
     let both_ways = |&(a, b, gigabits, millis): &(u32, u32, f64, u64)| {
         let like = |link: Link| Link {
             bandwidth: Bandwidth::known(gigabits * 1.25e8),
-            latency: Time(millis * 1_000_000_000),
+            latency: Time::from_picoseconds(millis * 1_000_000_000),
             ..link
         };
         [like(link(a, b)), like(link(b, a))]
@@ -120,9 +120,10 @@ fn psld_gives_fast_servers_more() {
 #[test]
 fn psld_scales_in_for_small_vectors() {
     let topology = wide_area(4, &[(0, 1, 1.0, 1), (0, 2, 1.0, 1), (0, 3, 1.0, 90)]);
-    let servers = |size| plan_with("psld", &topology, Options { size: Bytes(size), ..Options::default() }).trees.len();
+    let servers =
+        |size| plan_with("psld", &topology, Options { size: Bytes::known(size), ..Options::default() }).trees.len();
     assert_eq!((servers(1), servers(1 << 32)), (1, 4));
-    let two = Options { trees: Some(2), size: Bytes(1 << 32), ..Options::default() };
+    let two = Options { trees: Some(2), size: Bytes::known(1 << 32), ..Options::default() };
     assert_eq!(plan_with("psld", &topology, two).trees.len(), 2);
 }
 
@@ -138,7 +139,7 @@ fn plink_has_two_levels_and_finds_groups() {
         cables.extend([(first, first + 1, 1.0, 1), (first, first + 2, 1.0, 1), (first + 1, first + 2, 1.0, 1)]);
     }
     // Where latency decides, no fewer groups will do, and more do no better.
-    let plan = plan_with("plink", &wide_area(9, &cables), Options { size: Bytes(1), ..Options::default() });
+    let plan = plan_with("plink", &wide_area(9, &cables), Options { size: Bytes::known(1), ..Options::default() });
     for (direction, edge) in edges_of(&plan, &plan.phases[0]) {
         let (a, b) = edge.ends(direction);
         let (a, b) = (a.0, b.0);
@@ -197,7 +198,10 @@ fn without_pipelining_every_stream_sends_its_parts_whole() {
 #[test]
 fn ways_there_and_back_may_differ() {
     let cable = |a, b, there, back| {
-        let like = |source, target, millis: u64| Link { latency: Time(millis * 1_000_000_000), ..link(source, target) };
+        let like = |source, target, millis: u64| Link {
+            latency: Time::from_picoseconds(millis * 1_000_000_000),
+            ..link(source, target)
+        };
         [like(a, b, there), like(b, a, back)]
     };
     let links = [cable(0, 1, 1, 1), cable(1, 2, 1, 1), cable(0, 2, 9, 1)].into_iter().flatten().collect();

@@ -81,7 +81,7 @@ fn on_threads(plan: &Plan, elements: u64, overhead: Time) {
 /// other.
 fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
     let elements = total(plan, elements);
-    let programs = Program::all(plan, elements, 8, Time(1_000)).unwrap();
+    let programs = Program::all(plan, elements, 8, Time::from_picoseconds(1_000)).unwrap();
     let mut data = vectors(plan, &programs, elements);
     let mut scratch = vec![Vec::new(); programs.len()];
     let memory = data.iter_mut().zip(&mut scratch);
@@ -136,7 +136,7 @@ proptest! {
             }
             for collective in Collective::ALL {
                 if let Ok(derived) = derive(plan.clone(), collective, NodeId(root % topology.ranks())) {
-                    on_threads(&derived, elements, Time(1_000));
+                    on_threads(&derived, elements, Time::from_picoseconds(1_000));
                     in_any_order(&derived, elements, seed);
                 }
             }
@@ -150,7 +150,11 @@ fn plans_run_on_a_thread_a_rank() {
     for algorithm in ["ring", "multitree", "dbtree", "halving-doubling"] {
         let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
         for collective in Collective::ALL {
-            on_threads(&derive(plan.clone(), collective, NodeId(4)).unwrap(), 60_001, Time(100_000_000));
+            on_threads(
+                &derive(plan.clone(), collective, NodeId(4)).unwrap(),
+                60_001,
+                Time::from_picoseconds(100_000_000),
+            );
         }
     }
 }
@@ -215,7 +219,7 @@ pub fn together<T: Send>(meshes: &mut [Mesh], work: impl Fn(u32, &mut Mesh) -> T
 const TIMEOUTS: Timeouts = Timeouts { silence: Duration::from_secs(1), operation: Some(Duration::from_secs(5)) };
 
 pub fn all_reduce(mesh: &mut Mesh, plan: &Plan, rank: u32, elements: u64) -> Result<Vec<u32>, Failure> {
-    let program = Program::new(plan, NodeId(rank), elements, 4, Time(1_000_000)).unwrap();
+    let program = Program::new(plan, NodeId(rank), elements, 4, Time::from_picoseconds(1_000_000)).unwrap();
     let mut vector: Vec<u32> = (0..elements as u32).map(|element| element * 3 + rank).collect();
     let mut scratch = Vec::new();
     let bytes = bytemuck::cast_slice_mut(&mut vector);

@@ -8,9 +8,9 @@ use treefold::planners::{self, Options as Wishes};
 use treefold::sim::packet::{FlowControl, Options, Outcomes, Sending, Together};
 use treefold::sim::{Background, Job, flow, packet};
 use treefold::topology::{Directions, NodeId, Topology};
-use treefold::units::Bytes;
+use treefold::units::{Bytes, Seconds};
 
-const LIGHT: Background = Background { load: 0.1, message: Bytes(64), seed: 1 };
+const LIGHT: Background = Background { load: 0.1, message: Bytes::known(64), seed: 1 };
 
 fn in_packets(jobs: &[Job], background: Option<Background>, options: &Options) -> Outcomes {
     Together { jobs, background }.simulate(options, Sending::All, false, &mut |_| true).unwrap()
@@ -23,12 +23,12 @@ fn quick_adders() -> Options {
 
 fn packet_seconds(jobs: &[Job]) -> Vec<f64> {
     let outcomes = in_packets(jobs, None, &quick_adders());
-    outcomes.jobs.iter().map(|job| job.trace.seconds).collect()
+    outcomes.jobs.iter().map(|job| job.trace.seconds.get()).collect()
 }
 
 fn flow_seconds(jobs: &[Job]) -> Vec<f64> {
     let traces = flow::simulate_together(jobs, None, false, &mut |_| true).unwrap();
-    traces.iter().map(|trace| trace.seconds).collect()
+    traces.iter().map(|trace| trace.seconds.get()).collect()
 }
 
 fn ring_of(network: &Topology, ranks: &[u32]) -> Plan {
@@ -42,7 +42,7 @@ fn refused(jobs: &[Job]) -> String {
 #[test]
 fn two_equal_jobs_on_one_ring_take_twice_the_time_in_both_simulators() {
     let plan = planned("ring", "ring:8");
-    let job = Job::new(&plan, Bytes(4 << 20));
+    let job = Job::new(&plan, Bytes::known(4 << 20));
     for seconds in [flow_seconds, packet_seconds] {
         let alone = seconds(&[job])[0];
         for together in seconds(&[job, job]) {
@@ -55,7 +55,7 @@ fn two_equal_jobs_on_one_ring_take_twice_the_time_in_both_simulators() {
 fn jobs_on_disjoint_parts_of_a_torus_do_not_disturb_each_other() {
     let torus = spec("torus:4x4");
     let rows = [[0, 1, 2, 3], [8, 9, 10, 11]].map(|row| ring_of(&torus, &row));
-    let jobs = [(&rows[0], 256 << 10), (&rows[1], 100 << 10)].map(|(plan, size)| Job::new(plan, Bytes(size)));
+    let jobs = [(&rows[0], 256 << 10), (&rows[1], 100 << 10)].map(|(plan, size)| Job::new(plan, Bytes::known(size)));
     for seconds in [flow_seconds, packet_seconds] {
         assert_eq!(seconds(&jobs), [seconds(&jobs[..1])[0], seconds(&jobs[1..])[0]]);
     }
@@ -64,7 +64,7 @@ fn jobs_on_disjoint_parts_of_a_torus_do_not_disturb_each_other() {
 #[test]
 fn a_job_ends_and_the_other_goes_on_faster() {
     let plan = planned("ring", "ring:8");
-    let [short, long] = [1 << 20, 8 << 20].map(|size| Job::new(&plan, Bytes(size)));
+    let [short, long] = [1 << 20, 8 << 20].map(|size| Job::new(&plan, Bytes::known(size)));
     for seconds in [flow_seconds, packet_seconds] {
         let (alone, both) = ([seconds(&[short])[0], seconds(&[long])[0]], seconds(&[short, long]));
         // The links carry the same in the end, whoever comes first.
@@ -81,7 +81,7 @@ fn a_job_ends_and_the_other_goes_on_faster() {
 fn every_job_sends_what_it_sends_alone() {
     let torus = spec("torus:4x4");
     let (trees, row) = (planned("multitree", "torus:4x4"), ring_of(&torus, &[0, 1, 2, 3]));
-    let jobs = [(&trees, 256 << 10), (&row, 100 << 10)].map(|(plan, size)| Job::new(plan, Bytes(size)));
+    let jobs = [(&trees, 256 << 10), (&row, 100 << 10)].map(|(plan, size)| Job::new(plan, Bytes::known(size)));
     let together = in_packets(&jobs, Some(LIGHT), &Options::default()).jobs;
     let flows = flow::simulate_together(&jobs, None, true, &mut |_| true).unwrap();
     for (job, (seen, flow)) in jobs.iter().zip(together.iter().zip(&flows)) {
@@ -91,7 +91,7 @@ fn every_job_sends_what_it_sends_alone() {
         let bytes = |trace: &treefold::sim::trace::Trace| trace.transfers.iter().map(|sent| sent.bytes).sum::<f64>();
         let single = flow::simulate(job.plan, job.size, true, &mut |_| true).unwrap();
         assert!((bytes(flow) / bytes(&single) - 1.0).abs() < 1e-12);
-        assert!(flow.carried.iter().zip(&single.carried).all(|(a, b)| (a - b).abs() <= 1e-12 * b));
+        assert!(flow.carried.iter().zip(&single.carried).all(|(a, b)| (a.get() - b.get()).abs() <= 1e-12 * b.get()));
     }
 }
 
@@ -101,7 +101,8 @@ fn packets_draw_the_same_ways_whichever_jobs_send() {
     let torus = spec("torus:4x4");
     let rows = [[0, 1, 2, 3], [8, 9, 10, 11]]
         .map(|row| planners::plan("dbtree", &Arc::new(torus.with_ranks(&row).unwrap()), &Wishes::default()).unwrap());
-    let together = Together { jobs: &rows.each_ref().map(|plan| Job::new(plan, Bytes(64 << 10))), background: None };
+    let together =
+        Together { jobs: &rows.each_ref().map(|plan| Job::new(plan, Bytes::known(64 << 10))), background: None };
     let options = Options { interfaces: packet::Interfaces::Shared, ..Options::default() };
     let run = |sending| together.simulate(&options, sending, true, &mut |_| true).unwrap().jobs;
     let all = run(Sending::All);
@@ -111,7 +112,7 @@ fn packets_draw_the_same_ways_whichever_jobs_send() {
         assert_eq!(seen(job), seen(alone), "job {number}");
     }
     let loads = |job: &packet::Outcome| {
-        let used = job.trace.carried.iter().copied().filter(|&seconds| seconds > 0.0);
+        let used = job.trace.carried.iter().copied().filter(|&seconds| seconds > Seconds::ZERO);
         used.collect::<Vec<_>>()
     };
     assert_ne!(loads(&all[0]), loads(&all[1]), "jobs that are alike draw other lots");
@@ -121,7 +122,7 @@ fn packets_draw_the_same_ways_whichever_jobs_send() {
 fn the_order_of_ranks_and_jobs_changes_no_network() {
     let torus = spec("torus:4x4");
     let (up, down) = (ring_of(&torus, &[0, 1, 2, 3]), ring_of(&torus, &[3, 2, 1, 0]));
-    let [up, down] = [&up, &down].map(|plan| Job::new(plan, Bytes(64 << 10)));
+    let [up, down] = [&up, &down].map(|plan| Job::new(plan, Bytes::known(64 << 10)));
     for seconds in [flow_seconds, packet_seconds] {
         let (one, other) = (seconds(&[up, down]), seconds(&[down, up]));
         assert!(one.iter().zip(&other).all(|(a, b)| (a / b - 1.0).abs() < 0.01), "{one:?} {other:?}");
@@ -131,7 +132,7 @@ fn the_order_of_ranks_and_jobs_changes_no_network() {
 #[test]
 fn another_network_is_refused_and_the_difference_named() {
     let ring = planned("ring", "ring:4");
-    let with = |plan: &Plan| refused(&[&ring, plan].map(|plan| Job::new(plan, Bytes(4096))));
+    let with = |plan: &Plan| refused(&[&ring, plan].map(|plan| Job::new(plan, Bytes::known(4096))));
     assert!(with(&planned("ring", "ring:5")).contains("has 5 nodes and 10 links instead of 4 and 8"));
     let faster = spec("ring:4").with_bandwidths(
         &[(("GPU0".into(), "GPU1".into()), treefold::units::parse_bandwidth("1GB/s").unwrap())],
@@ -146,7 +147,7 @@ fn another_network_is_refused_and_the_difference_named() {
 #[test]
 fn a_fabric_runs_one_job_at_a_time() {
     let plan = planned("innet-push", "dgx2:planes=6");
-    let together = Together { jobs: &[Job::new(&plan, Bytes(4096)); 2], background: None };
+    let together = Together { jobs: &[Job::new(&plan, Bytes::known(4096)); 2], background: None };
     let error = together.simulate(&Options::default(), Sending::All, false, &mut |_| true).unwrap_err();
     assert!(error.is_misfit() && error.to_string().contains("use the flow simulator"), "{error}");
 }
@@ -154,14 +155,14 @@ fn a_fabric_runs_one_job_at_a_time() {
 #[test]
 fn kept_channels_without_traffic_are_refused() {
     let (plan, options) = (planned("ring", "ring:4"), Options { kept_channels: Some(1), ..Options::default() });
-    let error = packet::simulate(&plan, Bytes(4096), &options, false, &mut |_| true).unwrap_err();
+    let error = packet::simulate(&plan, Bytes::known(4096), &options, false, &mut |_| true).unwrap_err();
     assert!(error.to_string().contains("there is none; drop it"), "{error}");
 }
 
 #[test]
 fn background_takes_its_share_of_links_in_both_simulators() {
     let plan = planned("ring", "ring:8");
-    let job = [Job::new(&plan, Bytes(1 << 20))];
+    let job = [Job::new(&plan, Bytes::known(1 << 20))];
     // Of 7 targets 3 are in each direction, and one is ahead, 4 hops away: 10 hops ahead, 6 back.
     let ahead = 0.1 * 2.0 * 10.0 / 7.0;
     let [in_flow, alone] =
@@ -183,7 +184,7 @@ fn background_takes_its_share_of_links_in_both_simulators() {
 #[test]
 fn messages_come_at_their_load_and_the_same_again_for_a_seed() {
     let plan = planned("ring", "torus:4x4");
-    let job = [Job::new(&plan, Bytes(256 << 10))];
+    let job = [Job::new(&plan, Bytes::known(256 << 10))];
     let run = |seed| in_packets(&job, Some(Background { seed, ..LIGHT }), &Options::default());
     let (first, again, other) = (run(1), run(1), run(2));
     let figures = |outcomes: &Outcomes| outcomes.background.unwrap();
@@ -194,13 +195,13 @@ fn messages_come_at_their_load_and_the_same_again_for_a_seed() {
     let count = figures(&first).messages as f64;
     assert!((count - expected).abs() < 5.0 * expected.sqrt(), "{count} of {expected}");
     let latencies = figures(&first);
-    assert!(latencies.mean_latency.unwrap() > 160e-9 && latencies.mean_latency < latencies.p99_latency);
+    assert!(latencies.mean_latency.unwrap().get() > 160e-9 && latencies.mean_latency < latencies.p99_latency);
 }
 
 #[test]
 fn what_links_cannot_carry_is_refused() {
     let plan = planned("ring", "torus:8x8");
-    let job = [Job::new(&plan, Bytes(4096))];
+    let job = [Job::new(&plan, Bytes::known(4096))];
     let error = |load| {
         let background = Background { load, ..LIGHT };
         flow::simulate_together(&job, Some(&background), false, &mut |_| true).unwrap_err().to_string()
@@ -224,12 +225,12 @@ fn all_to_one(network: &Arc<Topology>) -> Plan {
 #[test]
 fn short_messages_keep_a_channel_and_are_not_starved_by_large_ones() {
     let plan = all_to_one(&spec("fattree:8,2"));
-    let job = [Job::new(&plan, Bytes(64 << 10))];
+    let job = [Job::new(&plan, Bytes::known(64 << 10))];
     let message = Options { flow_control: FlowControl::Message, ..Options::default() };
     let p99 = |kept| {
         let options = Options { kept_channels: kept, ..message.clone() };
         let background = Background { load: 0.02, ..LIGHT };
-        in_packets(&job, Some(background), &options).background.unwrap().p99_latency.unwrap()
+        in_packets(&job, Some(background), &options).background.unwrap().p99_latency.unwrap().get()
     };
     let (kept, starved) = (p99(None), p99(Some(0)));
     // A message of 64 KiB takes a link for 4.1 us, and seven of them may be ahead on each channel.

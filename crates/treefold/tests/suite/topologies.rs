@@ -61,9 +61,12 @@ fn skewed_capacities_are_multiples_of_ten_in_the_papers_range() {
 #[test]
 fn given_bandwidth_and_latency_set_every_link() {
     for text in ["torus:4x4", "dgx2:planes=6", "b4"] {
-        let topology = from_spec(text, Some(Bandwidth::known(1e9)), Some(Time(7))).unwrap();
+        let topology = from_spec(text, Some(Bandwidth::known(1e9)), Some(Time::from_picoseconds(7))).unwrap();
         assert!(
-            topology.links().iter().all(|link| link.bandwidth.bytes_per_second() == 1e9 && link.latency == Time(7)),
+            topology
+                .links()
+                .iter()
+                .all(|link| link.bandwidth.bytes_per_second() == 1e9 && link.latency == Time::from_picoseconds(7)),
             "{text}"
         );
     }
@@ -76,11 +79,15 @@ fn links_inside_and_between_servers_are_set_apart() {
     let (inside, between): (Vec<&Link>, Vec<&Link>) = cluster
         .links()
         .iter()
-        .partition(|link| link.bandwidth == Bandwidth::known(900e9) && link.latency == Time(150_000));
+        .partition(|link| link.bandwidth == Bandwidth::known(900e9) && link.latency == Time::from_picoseconds(150_000));
     assert_eq!((inside.len(), between.len()), (8, 8));
-    assert!(between.iter().all(|link| link.bandwidth == Bandwidth::known(100e9) && link.latency == Time(2_000_000)));
+    assert!(
+        between
+            .iter()
+            .all(|link| link.bandwidth == Bandwidth::known(100e9) && link.latency == Time::from_picoseconds(2_000_000))
+    );
     for (bandwidth, latency, key) in
-        [(Some(Bandwidth::known(1e9)), None, "nic="), (None, Some(Time(1)), "nic_latency=")]
+        [(Some(Bandwidth::known(1e9)), None, "nic="), (None, Some(Time::from_picoseconds(1)), "nic_latency=")]
     {
         let message = from_spec("cluster", bandwidth, latency).unwrap_err().to_string();
         assert!(message.contains(key) && message.contains("differ"), "{message}");

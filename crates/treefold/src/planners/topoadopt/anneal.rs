@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn moves_keep_trees_spanning_and_can_be_undone() {
         let topology = from_spec("b4:skew=0.9", None, None).unwrap();
-        let cables = cables(&topology, Bytes(1 << 30)).unwrap();
+        let cables = cables(&topology, Bytes::known(1 << 30)).unwrap();
         let mut random = Random::new(7);
         let mut solution = Solution::random(topology.ranks(), &cables, 3, &mut random);
         let mut clock = Clock::new(12, &cables);
@@ -273,7 +273,7 @@ mod tests {
     fn annealing_is_better_than_its_start() {
         for spec in ["b4", "b4:skew=0.9", "equinix-like:skew=0.5", "idn-like", "mesh:4x4", "ring:5"] {
             let topology = from_spec(spec, None, None).unwrap();
-            let cables = cables(&topology, Bytes(1 << 30)).unwrap();
+            let cables = cables(&topology, Bytes::known(1 << 30)).unwrap();
             let mut random = Random::new(1);
             let start = Solution::random(topology.ranks(), &cables, 4, &mut random);
             let best = anneal(&cables, start.clone(), &mut random);

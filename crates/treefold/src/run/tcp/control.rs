@@ -210,7 +210,8 @@ impl Mesh {
         match self.left[peer] {
             true => self.report_gone(peer, LEFT.to_owned()),
             false => {
-                let life = self.faults.first_used(peer, self.rank);
+                // An operation that needs a pair around which plans were made finds it cut in every life.
+                let life = self.faults.first_used(peer, self.rank).unwrap_or(u32::MAX);
                 self.report_cut(peer, life, "there is no connection".to_owned(), true)
             }
         }

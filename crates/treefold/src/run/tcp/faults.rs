@@ -55,18 +55,15 @@ struct Cut {
     report: Report,
 }
 
-/// No life of a pair's connection is used.
-const UNUSED: u32 = u32::MAX;
-
 /// All faults that a rank has noticed, or of which others have told it.
 #[derive(Debug, Default)]
 pub struct Faults {
     gone: BTreeMap<NodeId, Report>,
     /// The pairs whose connection is cut, or was. Both ends notice a cut, one after the other; the first report counts.
     cut: BTreeMap<Pair, Cut>,
-    /// The life from which on the layer above uses a pair's connections: `UNUSED` where it has planned around the pair,
+    /// The life from which on the layer above uses a pair's connections: `None` where it has planned around the pair,
     /// and 0 for pairs that are not listed.
-    used_from: BTreeMap<Pair, u32>,
+    used_from: BTreeMap<Pair, Option<u32>>,
     /// How many faults have been news.
     news: usize,
     /// Why operations were given up, the one at work or later ones.
@@ -107,23 +104,23 @@ impl Faults {
     /// Records from which life on plans use the connections of these pairs, `None` if they use none; and that they may
     /// use those of all other pairs.
     pub fn use_from(&mut self, lives: &[(Pair, Option<u32>)]) {
-        self.used_from = lives.iter().map(|&((a, b), life)| (pair(a, b), life.unwrap_or(UNUSED))).collect();
+        self.used_from = lives.iter().map(|&((a, b), life)| (pair(a, b), life)).collect();
     }
 
-    /// Returns the life from which on plans use the connections of two ranks.
-    pub fn first_used(&self, one: NodeId, other: NodeId) -> u32 {
-        self.used_from.get(&pair(one, other)).copied().unwrap_or(0)
+    /// Returns the life from which on plans use the connections of two ranks; `None` if they use none.
+    pub fn first_used(&self, one: NodeId, other: NodeId) -> Option<u32> {
+        self.used_from.get(&pair(one, other)).copied().unwrap_or(Some(0))
     }
 
     /// Returns whether plans use the connection of this life between two ranks.
     pub fn is_used(&self, one: NodeId, other: NodeId, life: u32) -> bool {
-        self.first_used(one, other) <= life
+        self.first_used(one, other).is_some_and(|first| first <= life)
     }
 
     /// Records that a connection was made anew, which plans may use at once; returns its life.
     pub fn mend(&mut self, one: NodeId, other: NodeId) -> u32 {
         let Some(life) = self.next_life(one, other) else { return 0 };
-        self.used_from.insert(pair(one, other), life);
+        self.used_from.insert(pair(one, other), Some(life));
         life
     }
 
@@ -156,10 +153,8 @@ impl Faults {
 
     /// Returns the pairs whose connection is cut, or is not used since it was.
     pub fn cut_pairs(&self) -> Vec<Pair> {
-        let is_cut = |&(&(one, other), cut): &(&Pair, &Cut)| {
-            let first = self.first_used(one, other);
-            first == UNUSED || first <= cut.life
-        };
+        let is_cut =
+            |&(&(one, other), cut): &(&Pair, &Cut)| self.first_used(one, other).is_none_or(|first| first <= cut.life);
         self.cut.iter().filter(is_cut).map(|(&pair, _)| pair).collect()
     }
 

@@ -20,6 +20,7 @@ use super::frame::HEADER;
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
+use crate::units::Seconds;
 
 /// The waker's token in mio; the token of a connection is its rank.
 const WAKE: Token = Token(usize::MAX);
@@ -33,13 +34,13 @@ pub const REUNION: [u8; 8] = *b"treeback";
 /// The most callers that have not said yet which rank they are: few enough for a process that may open 256 files.
 const CALLERS: usize = 128;
 
-/// Returns the seconds that sending or receiving a message costs this machine, besides its bytes. It measures how long
+/// Returns the time that sending or receiving a message costs this machine, besides its bytes. It measures how long
 /// sending and receiving take together over loopback, at best, and halves that.
 ///
 /// # Errors
 /// If connections over loopback do not work.
-pub fn message_cost() -> Result<f64> {
-    let measure = || -> io::Result<f64> {
+pub fn message_cost() -> Result<Seconds> {
+    let measure = || -> io::Result<Seconds> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         let mut out = TcpStream::connect(listener.local_addr()?)?;
         let (mut into, _) = listener.accept()?;
@@ -54,7 +55,7 @@ pub fn message_cost() -> Result<f64> {
             }
             best = best.min(start.elapsed().as_secs_f64() / 128.0);
         }
-        Ok(best)
+        Ok(Seconds::known(best))
     };
     measure().map_err(|error| Error::new(format!("the cost of messages cannot be measured over loopback: {error}")))
 }
@@ -114,7 +115,7 @@ impl Mesh {
     /// connected already are left out. `dead_after` is how long a peer may take to acknowledge data.
     ///
     /// # Errors
-    /// If a peer cannot be reached, or does not connect within `timeout`.
+    /// If a peer cannot be reached, or does not connect within `timeout`; or if `go_on` says no.
     pub fn connect(
         &mut self,
         peers: &[(NodeId, SocketAddr)],
@@ -143,7 +144,10 @@ impl Mesh {
                 self.keep(rank, stream, dead_after)?;
                 continue;
             }
-            if Instant::now() > deadline || !go_on() {
+            if !go_on() {
+                return Err(Error::interrupted(format!("rank {} was interrupted while it connected", self.rank)));
+            }
+            if Instant::now() > deadline {
                 let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
                 bail!(
                     "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",

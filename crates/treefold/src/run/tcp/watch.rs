@@ -10,6 +10,7 @@ use super::{LinkUsage, Mesh};
 use crate::ids::NodeId;
 use crate::run::program::PeerId;
 use crate::run::tcp::frame::{Frame, Kind};
+use crate::units::Seconds;
 
 /// How often a rank asks how long a round trip takes.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -81,7 +82,7 @@ impl Mesh {
                 watch.results.extend(measured.map(|(bytes, time)| LinkUsage {
                     rank,
                     bytes,
-                    seconds: time.as_secs_f64(),
+                    seconds: Seconds::known(time.as_secs_f64()),
                 }));
                 (watch.probing, watch.probe_at) = (None, now + PAUSE * (now - begun).max(MEASURED));
                 return;

@@ -15,11 +15,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::filling::{Filling, Left, QueueId, Settler};
-use super::quantities::{Amount, Instant, Rate, Seconds};
+use super::quantities::{Amount, Instant, Rate, Span};
 use super::workload::MessageId;
 use crate::plan::pipeline::route_latency;
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
+use crate::units::Seconds;
 
 /// A message in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +39,8 @@ struct Queue<'a> {
     /// Bandwidth of its slowest link, or the limit of its tree's rate.
     capacity: Rate,
     /// Latencies and overheads of the whole route.
-    latency: Seconds,
-    largest_overhead: Seconds,
+    latency: Span,
+    largest_overhead: Span,
     is_paced: bool,
     leaving: BinaryHeap<Reverse<Leaving>>,
     /// That of each message.
@@ -62,7 +63,7 @@ struct LinkState {
     messages: u32,
     /// Since when it is occupied.
     since: Instant,
-    occupied: Seconds,
+    occupied: Span,
 }
 
 /// All queues and links.
@@ -136,9 +137,9 @@ impl<'a> SharedLinks<'a> {
 
     /// Says how long after a message of `bytes` has left `queue` it is received: alone it takes all delays of its route
     /// and the slowest link's time, as in the alpha-beta model.
-    pub fn latency(&self, queue: QueueId, bytes: Amount) -> Seconds {
+    pub fn latency(&self, queue: QueueId, bytes: Amount) -> Span {
         let Queue { latency, capacity, .. } = self.queues[queue];
-        (latency - (self.work(queue, bytes) - bytes) / capacity).max(Seconds::ZERO)
+        (latency - (self.work(queue, bytes) - bytes) / capacity).max(Span::ZERO)
     }
 
     /// Puts a message of `bytes` into `queue` at time `now`.
@@ -203,33 +204,33 @@ impl<'a> SharedLinks<'a> {
     }
 
     /// Lists the seconds that each link was occupied.
-    pub fn occupied(&self) -> Vec<f64> {
-        self.links.iter().map(|link_state| link_state.occupied.0).collect()
+    pub fn occupied(&self) -> Vec<Seconds> {
+        self.links.iter().map(|link_state| link_state.occupied.into()).collect()
     }
 
     /// Lists the seconds that each link would have needed at the full rates of `topology` for what it carried for a
     /// job.
-    pub fn carried(&self, job: usize, topology: &Topology) -> Vec<f64> {
-        let mut carried = vec![Seconds::ZERO; self.links.len()];
+    pub fn carried(&self, job: usize, topology: &Topology) -> Vec<Seconds> {
+        let mut carried = vec![Span::ZERO; self.links.len()];
         let of_job = self.queues.iter().zip(&self.taken).filter(|(queue, _)| usize::from(queue.job) == job);
         for (queue, &bytes) in of_job {
             for &link in queue.route {
                 carried[link] += bytes / Rate(topology.link(link).bandwidth.bytes_per_second());
             }
         }
-        carried.iter().map(|time| time.0).collect()
+        carried.into_iter().map(Seconds::from).collect()
     }
 
     /// Returns the bytes that occupy the slowest link of `queue` as long as a message of `bytes` with its overhead
     /// occupies any link.
     fn work(&self, queue: QueueId, bytes: Amount) -> Amount {
         let Queue { capacity, largest_overhead, is_paced, .. } = self.queues[queue];
-        if is_paced || largest_overhead == Seconds::ZERO {
+        if is_paced || largest_overhead == Span::ZERO {
             return bytes + capacity * largest_overhead;
         }
         let links = self.queues[queue].route.iter().map(|&link| self.topology.link(link));
-        let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes.0));
-        capacity * Seconds(seconds.fold(0.0, f64::max))
+        let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes.0).get());
+        capacity * Span(seconds.fold(0.0, f64::max))
     }
 
     /// Marks a queue whose next departure may change.
@@ -361,8 +362,8 @@ impl<'a> Queue<'a> {
                 .iter()
                 .map(|&link| Rate(topology.link(link).bandwidth.bytes_per_second()))
                 .fold(Rate(f64::INFINITY), Rate::min),
-            latency: Seconds(route_latency(topology, route)),
-            largest_overhead: Seconds(
+            latency: Span(route_latency(topology, route)),
+            largest_overhead: Span(
                 route.iter().map(|&link| topology.link(link).overhead.seconds()).fold(0.0, f64::max),
             ),
             is_paced: false,

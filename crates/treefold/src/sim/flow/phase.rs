@@ -1,5 +1,7 @@
 //! A phase of a job on its way: which messages may leave, and what their receipts set free.
 
+use std::num::NonZeroU16;
+
 use super::calendar::Calendar;
 use super::filling::QueueId;
 use super::links::SharedLinks;
@@ -270,13 +272,13 @@ impl Run {
             lane: message.lane,
             tree,
             phase: record.phase,
-            step: message.step,
+            step: NonZeroU16::new(message.step),
             chunk: self.progress[id].started - 1,
             reduces,
             bytes: message.bytes.0,
-            start: record.started[id].0,
-            sent: self.now.0,
-            received: received.0,
+            start: record.started[id].into(),
+            sent: self.now.into(),
+            received: received.into(),
         });
     }
 }

@@ -5,6 +5,8 @@
 use std::cmp::Ordering;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
+use crate::units::Seconds;
+
 /// Defines a quantity: a number that is ordered as numbers are.
 macro_rules! quantities {
     ($($(#[$doc:meta])* $Quantity:ident;)*) => {$(
@@ -41,8 +43,8 @@ macro_rules! quantities {
 quantities! {
     /// A moment, in seconds since the simulation began.
     Instant;
-    /// A span of time, in seconds.
-    Seconds;
+    /// A span of time, in seconds; unlike [`Seconds`], a difference may be negative.
+    Span;
     /// A number of bytes, or a position of a virtual clock that counts bytes.
     Amount;
     /// A number of bytes a second; it may be infinite where nothing limits a message.
@@ -62,13 +64,13 @@ macro_rules! operations {
 }
 
 operations! {
-    Instant Add::add Seconds = Instant;
-    Instant Sub::sub Instant = Seconds;
-    Seconds Sub::sub Seconds = Seconds;
+    Instant Add::add Span = Instant;
+    Instant Sub::sub Instant = Span;
+    Span Sub::sub Span = Span;
     Amount Add::add Amount = Amount;
     Amount Sub::sub Amount = Amount;
-    Amount Div::div Rate = Seconds;
-    Rate Mul::mul Seconds = Amount;
+    Amount Div::div Rate = Span;
+    Rate Mul::mul Span = Amount;
     Rate Add::add Rate = Rate;
     Rate Sub::sub Rate = Rate;
 }
@@ -87,7 +89,19 @@ impl Div<u32> for Rate {
     }
 }
 
-impl AddAssign for Seconds {
+impl From<Instant> for Seconds {
+    fn from(moment: Instant) -> Self {
+        Self::known(moment.0)
+    }
+}
+
+impl From<Span> for Seconds {
+    fn from(span: Span) -> Self {
+        Self::known(span.0)
+    }
+}
+
+impl AddAssign for Span {
     fn add_assign(&mut self, other: Self) {
         self.0 += other.0;
     }

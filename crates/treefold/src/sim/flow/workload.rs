@@ -88,9 +88,9 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
         }
     };
     if phase.pace == Pace::Paced {
-        compiler.limit_per_byte = 1.0 / (size.0 as f64 * pipeline::busiest(plan, phase, routes));
+        compiler.limit_per_byte = 1.0 / (size.get() as f64 * pipeline::busiest(plan, phase, routes));
     }
-    let bytes_per_unit = size.0 as f64 / plan.units as f64;
+    let bytes_per_unit = size.get() as f64 / plan.units as f64;
     for (number, chunks) in phase.trees.clone().zip(chunks) {
         let tree = &plan.trees[number];
         if tree.units() > 0 {

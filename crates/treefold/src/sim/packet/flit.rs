@@ -85,7 +85,7 @@ pub fn formats(topology: &Topology, options: &Options) -> [(&'static str, Vec<Fi
     let trees = bits(topology.ranks() as usize);
     // A port for each link, and the ejection ports beside them.
     let ports = topology.node_ids().map(|node| topology.outgoing(node).len() + 1).max().unwrap_or(1);
-    let (data, channel) = (8 * options.flit.0 as u32, bits(options.virtual_channels as usize));
+    let (data, channel) = (8 * options.flit.get() as u32, bits(options.virtual_channels as usize));
     let packet_info = (2 * nodes).max(2 * bits(ports) + trees);
     let start = [("VC", channel), ("Type", 3)];
     let head = |info: Vec<Field>| {

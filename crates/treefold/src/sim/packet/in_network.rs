@@ -36,7 +36,7 @@ use crate::plan::{LaneRoutes, Plan};
 use crate::sim::jobs::Placed;
 use crate::sim::trace::Trace;
 use crate::topology::{Kind, LinkId, NodeId, Topology};
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use crate::{bail, misfit};
 use endpoint::Endpoint;
 use lines::Lines;
@@ -192,7 +192,7 @@ impl Nodes<Packet> for World {
 /// Says whether `plan` runs on a fabric.
 ///
 /// # Errors
-/// Routers are asked for, and switches work in trees.
+/// If routers are asked for, and switches work in trees.
 pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
     let in_trees = workload::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
@@ -205,13 +205,13 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 
 /// Returns whether all plans for a network run on a fabric unless the options say otherwise.
 pub fn is_default(topology: &Topology) -> bool {
-    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.0 > 0)
+    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.picoseconds() > 0)
 }
 
 /// Lists what reads options when a fabric runs `plan`.
 ///
 /// # Errors
-/// Switches cannot execute the plan.
+/// If switches cannot execute the plan.
 pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
     if workload::switch_in_trees(plan).is_none() {
         return Ok(vec![Reader::Software]);
@@ -228,13 +228,13 @@ pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
 /// Simulates a plan on a fabric.
 ///
 /// # Errors
-/// Switches cannot execute the plan, a wave never ends, or `go_on` says no.
+/// If switches cannot execute the plan, a wave never ends, or `go_on` says no.
 pub fn simulate(
     plan: &Plan,
     size: Bytes,
     options: &Options,
     record: bool,
-    go_on: &mut dyn FnMut(f64) -> bool,
+    go_on: &mut dyn FnMut(Seconds) -> bool,
 ) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
@@ -248,7 +248,7 @@ pub fn simulate(
     split_latencies(&plan.topology, &mut machine);
     let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
-    take_turns(&mut world, machine.lookahead(), &mut |cycle| go_on(cycle as f64 / machine.clock_hz))?;
+    take_turns(&mut world, machine.lookahead(), &mut |cycle| go_on(machine.clock.seconds_for(cycle as f64)))?;
     world.host_error(plan)?;
     if let Some(what) = world.left(plan) {
         misfit!("stuck: {what}");
@@ -261,7 +261,7 @@ pub fn simulate(
 
 /// Returns the options with the payload of a fabric's packets.
 fn with_payload(options: &Options) -> Options {
-    Options { payload: options.payload.or(Some(Bytes(128))), ..options.clone() }
+    Options { payload: options.payload.or(Some(Bytes::known(128))), ..options.clone() }
 }
 
 /// Refuses options with which no fabric works.
@@ -269,7 +269,7 @@ pub fn check(options: &Options) -> Result<()> {
     let options = with_payload(options);
     // Buffers are checked with the other parameters, for which the machine must be known.
     Options { buffer_flits: Some(u32::MAX), ..options.clone() }.check()?;
-    let payload = options.payload().0;
+    let payload = options.payload().get();
     if !payload.is_multiple_of(workload::ELEMENT) {
         bail!("a fabric's payload must be a multiple of {} bytes, got {payload} bytes", workload::ELEMENT);
     }
@@ -287,7 +287,7 @@ fn split_latencies(topology: &Topology, machine: &mut Machine) {
         own * clock / 2.0
     };
     for (link, channel) in topology.links().iter().zip(&mut machine.links) {
-        let clock = machine.clock_hz;
+        let clock = machine.clock.hertz();
         let delay = link.latency.seconds() * clock + half(link.source, clock) + half(link.target, clock);
         channel.delay = (delay.round() as u64).max(1);
         channel.credit_delay = channel.delay;
@@ -375,28 +375,28 @@ impl World {
     }
 
     fn outcome(&self, plan: &Plan, size: Bytes, machine: &Machine, record: bool) -> Outcome {
-        let seconds = |cycles: u64| cycles as f64 / machine.clock_hz;
-        let mut carried = vec![0.0; plan.topology.links().len()];
+        let seconds = |cycles: u64| machine.clock.seconds_for(cycles as f64);
+        let mut carried = vec![Seconds::ZERO; plan.topology.links().len()];
         for (id, node) in plan.topology.node_ids().zip(&self.nodes) {
             for (&link, sender) in plan.topology.outgoing(id).iter().zip(node.senders()) {
-                carried[link] = sender.busy() as f64 / CYCLE as f64 / machine.clock_hz;
+                carried[link] = machine.clock.seconds_for(sender.busy() as f64 / CYCLE as f64);
             }
         }
         let stats = &self.stats;
         let retries = self.nodes.iter().flat_map(Node::senders).filter_map(|sender| sender.retry.as_ref());
         let receivers = self.nodes.iter().flat_map(Node::receivers);
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
-        let table_peak = Bytes(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
+        let table_peak = Bytes::known(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
         let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
         let reduces = used(Method::Push) || used(Method::Pull);
         let bounded = !self.setup.parameters.fabric.deterministic;
-        let mean_latency = stats.latency as f64 / stats.delivered.max(1) as f64 / machine.clock_hz;
+        let mean_latency = machine.clock.seconds_for(stats.latency as f64 / stats.delivered.max(1) as f64);
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
         let transfers =
             messages.iter().zip(&self.progress.times).map(|(message, times)| message.timed(*times, seconds));
         Outcome {
             cycles: stats.end,
-            clock_hz: machine.clock_hz,
+            clock: machine.clock,
             packets: stats.packets,
             flits: stats.flits,
             peaks: Vec::new(),
@@ -405,7 +405,7 @@ impl World {
                 mean_latency,
                 table_peak,
                 table: (bounded && reduces)
-                    .then(|| Bytes(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
+                    .then(|| Bytes::known(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
                 timeout: (bounded && used(Method::Push)).then_some(self.setup.parameters.timeout),
                 op: reduces.then_some(self.setup.parameters.fabric.op),
                 retransmissions: retries.map(|retry| retry.retransmissions).sum(),

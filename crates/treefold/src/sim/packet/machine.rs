@@ -3,7 +3,7 @@
 //! An accelerator has a router if others are linked to it or route through it; its interfaces feed that router. Other
 //! accelerators are end points: each of their links has an interface.
 
-use super::options::{DEFAULT_CLOCK_HZ, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
+use super::options::{DEFAULT_CLOCK, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
 use crate::error::Result;
 use crate::ids::ids;
 use crate::plan::{LaneRef, Plan, for_each_step};
@@ -110,13 +110,13 @@ pub struct NodeParameters {
 /// The network as a machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Cycles a second.
-    pub clock_hz: f64,
-    /// By node.
+    /// The clock of all nodes.
+    pub clock: Frequency,
+    /// By node: its parameters.
     pub nodes: Vec<NodeParameters>,
-    /// By link.
+    /// By link: its wire.
     pub links: Vec<Wire>,
-    /// From an interface into the router of each node.
+    /// By node: the wire from an interface into its router.
     pub injection: Vec<Wire>,
 }
 
@@ -131,15 +131,15 @@ impl Machine {
     /// Makes the machine of `topology` on which jobs run, with or without background traffic.
     ///
     /// # Errors
-    /// A link is faster than a flit a cycle, or there are more interfaces than links.
+    /// If a link is faster than a flit a cycle, or there are more interfaces than links.
     pub fn new(topology: &Topology, jobs: &[Placed], with_background: bool, options: &Options) -> Result<Self> {
-        let clock_hz = clock(topology, options)?;
+        let clock = clock(topology, options)?;
         check_ports(topology, options)?;
         let nodes = parameters(topology, jobs, with_background, options)?;
-        let timing = Timing { topology, options, clock_hz, nodes: &nodes };
+        let timing = Timing { topology, options, clock, nodes: &nodes };
         let links = topology.link_ids().map(|link| timing.link(link)).collect();
         let injection = topology.node_ids().map(|node| timing.injection(node)).collect();
-        Ok(Self { clock_hz, nodes, links, injection })
+        Ok(Self { clock, nodes, links, injection })
     }
 
     /// Returns the least part of a link's round trip of credits that its buffers cover, of all `hops`: below 1 they
@@ -166,14 +166,14 @@ impl Machine {
 struct Timing<'a> {
     topology: &'a Topology,
     options: &'a Options,
-    clock_hz: f64,
+    clock: Frequency,
     nodes: &'a [NodeParameters],
 }
 
 impl Timing<'_> {
     /// Rounds seconds to cycles.
     fn cycles(&self, seconds: f64) -> u64 {
-        (seconds * self.clock_hz).round() as u64
+        (seconds * self.clock.hertz()).round() as u64
     }
 
     /// Returns the cycles that a node's router takes beyond the least that any router takes.
@@ -187,7 +187,7 @@ impl Timing<'_> {
     /// Makes the wire of a link.
     fn link(&self, id: LinkId) -> Wire {
         let Link { source, target, latency, overhead, .. } = *self.topology.link(id);
-        let flit = flit_seconds(self.topology, id, self.options) * self.clock_hz * CYCLE as f64;
+        let flit = flit_seconds(self.topology, id, self.options) * self.clock.hertz() * CYCLE as f64;
         let flit = (flit.round() as u64).max(CYCLE);
         let latency = self.cycles(latency.seconds());
         let pipeline = if self.nodes[target].has_router { self.pipeline(target) } else { 0 };
@@ -308,20 +308,20 @@ pub fn whole_cycles(parts: u64) -> u64 {
     parts.div_ceil(CYCLE)
 }
 
-/// Chooses the cycles a second; refuses links for which a cycle is too long or too short.
-fn clock(topology: &Topology, options: &Options) -> Result<f64> {
+/// Chooses the clock; refuses links for which a cycle is too long or too short.
+fn clock(topology: &Topology, options: &Options) -> Result<Frequency> {
     let links = || topology.link_ids();
     let flit_seconds = |link: LinkId| flit_seconds(topology, link, options);
     let by_rate = |a: &LinkId, b: &LinkId| flit_seconds(*a).total_cmp(&flit_seconds(*b));
     let (Some(fastest), Some(slowest)) = (links().min_by(by_rate), links().max_by(by_rate)) else {
-        return Ok(DEFAULT_CLOCK_HZ);
+        return Ok(DEFAULT_CLOCK);
     };
-    let clock_hz = options.clock.map_or(DEFAULT_CLOCK_HZ.max(1.0 / flit_seconds(fastest)), Frequency::hertz);
+    let clock_hz = options.clock.map_or(DEFAULT_CLOCK.hertz().max(1.0 / flit_seconds(fastest)), Frequency::hertz);
     if flit_seconds(fastest) * clock_hz < 1.0 - 1e-6 {
         bail!(
             "link {} carries more than a flit of {} bytes a cycle; raise clock to at least {}GHz, or flit",
             topology.describe_link(fastest),
-            options.flit.0,
+            options.flit.get(),
             (1e-9 / flit_seconds(fastest) * 1e6 - 1e-6).ceil() / 1e6
         );
     }
@@ -332,12 +332,12 @@ fn clock(topology: &Topology, options: &Options) -> Result<f64> {
             topology.describe_link(slowest)
         );
     }
-    Ok(clock_hz)
+    Frequency::new(clock_hz)
 }
 
 /// Returns the seconds that a flit takes on a link.
 fn flit_seconds(topology: &Topology, link: LinkId, options: &Options) -> f64 {
-    topology.link(link).bandwidth.seconds_for(options.flit.0 as f64)
+    topology.link(link).bandwidth.seconds_for(options.flit.get() as f64).get()
 }
 
 /// Counts the most messages that a rank starts in a step; in streams, which have no steps, it is one.

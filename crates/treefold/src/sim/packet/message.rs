@@ -1,5 +1,6 @@
 //! A transfer as the network carries it.
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use super::machine::InterfaceId;
@@ -13,6 +14,7 @@ use crate::random::Random;
 use crate::sim::jobs::Placed;
 use crate::sim::trace;
 use crate::topology::NodeId;
+use crate::units::Seconds;
 
 /// The times at which a message's first and last flit left its sender, and at which it was received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,12 +111,12 @@ impl Message {
     }
 
     /// Makes the transfer that a trace shows.
-    pub fn timed(&self, times: Times, seconds: impl Fn(u64) -> f64) -> trace::Transfer {
+    pub fn timed(&self, times: Times, seconds: impl Fn(u64) -> Seconds) -> trace::Transfer {
         trace::Transfer {
             lane: self.lane,
             tree: self.tree,
             phase: self.phase,
-            step: self.phase_step,
+            step: NonZeroU16::new(self.phase_step),
             chunk: self.chunk,
             reduces: self.aggregation.is_some(),
             bytes: self.bytes as f64,
@@ -145,14 +147,14 @@ pub fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, 
     let (source, target) = job.plan.lanes.ends_of(lane);
     let elements = schedule.elements_of(id);
     let bytes = elements * ELEMENT;
-    let flits = bytes.div_ceil(options.flit.0).max(1);
+    let flits = bytes.div_ceil(options.flit.get()).max(1);
     if flits >= u64::from(u32::MAX) {
         misfit!(
             "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
              the size"
         );
     }
-    let payloads = bytes.div_ceil(options.payload().0).max(1) as u32;
+    let payloads = bytes.div_ceil(options.payload().get()).max(1) as u32;
     let (packets, packet_flits, last_flits) = match options.flow_control {
         FlowControl::Message => (1, 1 + flits as u32, 1 + flits as u32),
         FlowControl::Packet => {

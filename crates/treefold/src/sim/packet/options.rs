@@ -125,7 +125,7 @@ impl Default for Options {
             virtual_channels: 4,
             kept_channels: None,
             buffer_flits: None,
-            flit: Bytes(16),
+            flit: Bytes::known(16),
             payload: None,
             clock: None,
             router_cycles: None,
@@ -279,7 +279,7 @@ impl Default for Fabric {
     fn default() -> Self {
         Self {
             table: None,
-            wave: Bytes(8192),
+            wave: Bytes::known(8192),
             waves: None,
             speedup: 2,
             queue_flits: None,
@@ -363,12 +363,12 @@ pub enum Fence {
 }
 
 /// The MultiTree paper's clock, in Hz.
-pub const DEFAULT_CLOCK_HZ: f64 = 1e9;
+pub const DEFAULT_CLOCK: Frequency = Frequency::known(1e9);
 /// The most virtual channels of a port.
 pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
 /// Software's cost of synchronisation. It is calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times
 /// slower than pushes where vectors are small.
-pub const DEFAULT_SYNC_COST: Time = Time(80_000);
+pub const DEFAULT_SYNC_COST: Time = Time::from_picoseconds(80_000);
 /// The fewest cycles of a router's pipeline: it allocates channels, then the switch, then the crossbar, a cycle each.
 pub const MIN_ROUTER_CYCLES: u32 = 3;
 
@@ -376,9 +376,9 @@ impl Options {
     /// Refuses a machine that cannot work.
     ///
     /// # Errors
-    /// A parameter cannot work; the error says its value and the remedy.
+    /// If a parameter cannot work; the error says its value and the remedy.
     pub fn check(&self) -> Result<()> {
-        let (flit, payload) = (self.flit.0, self.payload().0);
+        let (flit, payload) = (self.flit.get(), self.payload().get());
         options::Options::check_ranges(self)?;
         if !payload.is_multiple_of(flit) {
             bail!("a payload must be a multiple of the flit ({flit} bytes), got {payload} bytes");
@@ -398,7 +398,7 @@ impl Options {
 
     /// Returns the payload of a packet, where switches only forward.
     pub fn payload(&self) -> Bytes {
-        self.payload.unwrap_or(Bytes(256))
+        self.payload.unwrap_or(Bytes::known(256))
     }
 
     /// Returns the flits that every virtual channel buffers, where switches only forward.
@@ -413,7 +413,7 @@ impl Options {
 
     /// Counts the flits of a packet: its head flit and its payload.
     pub fn packet_flits(&self) -> u32 {
-        1 + (self.payload().0 / self.flit.0) as u32
+        1 + (self.payload().get() / self.flit.get()) as u32
     }
 
     /// Returns the cycles in which an accelerator adds up a message of `elements`, by the authors' formula.

@@ -52,7 +52,7 @@ pub struct Unread {
 /// Lists the options that were given and that the simulation of `plan` does not read.
 ///
 /// # Errors
-/// No machine of these options runs the plan.
+/// If no machine of these options runs the plan.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -87,7 +87,7 @@ pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Ve
 /// Refuses options that were given and that the simulation of `plan` does not read.
 ///
 /// # Errors
-/// There is one; the error names the option and its value, why nothing reads it, and the remedy.
+/// If there is one; the error names the option and its value, why nothing reads it, and the remedy.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -41,7 +41,7 @@ pub fn push_routes(job: &Placed, lane: LaneRef, lists: &mut Csr<LinkId>) -> Rang
 /// Makes routes with the virtual channels of each link: first those of plans, then those of the background.
 ///
 /// # Errors
-/// There are fewer virtual channels than classes need.
+/// If there are fewer virtual channels than classes need.
 pub fn routes(network: &Topology, lists: &Lists, options: &Options, machine: &Machine) -> Result<Csr<Hop>> {
     let all = || lists.of_plans.rows().chain(lists.of_background.into_iter().flat_map(Csr::rows));
     let mut graph = ChannelGraph::new(network.links().len());

@@ -12,6 +12,7 @@ use crate::plan::LaneRef;
 use crate::random::Random;
 use crate::sim::background::{Background, Pairs, exponential, injection};
 use crate::topology::{NodeId, Topology};
+use crate::units::{Frequency, Seconds};
 
 /// The cycles for which messages are made at once.
 pub const WINDOW: u64 = 1 << 13;
@@ -64,17 +65,17 @@ pub struct Traffic {
 pub struct Figures {
     /// The messages that were made before the last job ended.
     pub messages: u64,
-    /// The mean of the seconds from when they were made until they were received; `None` if there are none.
-    pub mean_latency: Option<f64>,
-    /// The least seconds that 99 of 100 did not exceed.
-    pub p99_latency: Option<f64>,
+    /// The mean time from when they were made until they were received; it is `None` if there are none.
+    pub mean_latency: Option<Seconds>,
+    /// The least time that 99 of 100 did not exceed; it is `None` if there are none.
+    pub p99_latency: Option<Seconds>,
 }
 
 impl Traffic {
     /// Makes traffic of which nothing is sent.
     ///
     /// # Errors
-    /// A link cannot carry it.
+    /// If a link cannot carry it.
     pub fn new(
         background: &Background,
         network: &Topology,
@@ -85,13 +86,13 @@ impl Traffic {
     ) -> Result<Self> {
         pairs.shares(network, background.load)?;
         let template = template(background, options);
-        let bytes = (template.flits() * options.flit.0) as f64;
+        let bytes = (template.flits() * options.flit.get()) as f64;
         let mut first_row = workload.rows.last().map_or(0, |rows| rows.end) as u32;
         let mut source = |(number, &node): (usize, &NodeId)| {
             let targets = pairs.targets.row(number).to_vec();
             let row = first_row;
             first_row += targets.len() as u32;
-            let gap = bytes / (background.load * injection(network, node)) * machine.clock_hz;
+            let gap = bytes / (background.load * injection(network, node)) * machine.clock.hertz();
             let seed = Random::new(background.seed).bits().wrapping_add(number as u64);
             let mut random = Random::new(Random::new(seed).bits());
             Source { node, next: gap * exponential(&mut random), random, gap, targets, first_row: row }
@@ -163,12 +164,12 @@ impl Traffic {
     }
 
     /// Returns the figures of the messages that were made up to cycle `end`.
-    pub fn figures(&self, end: u64, clock_hz: f64) -> Figures {
+    pub fn figures(&self, end: u64, clock: Frequency) -> Figures {
         let counted = self.received.iter().filter(|message| message.made <= end);
         let mut latencies: Vec<u64> = counted.map(|message| message.latency).collect();
         latencies.sort_unstable();
         let (count, sum) = (latencies.len(), latencies.iter().map(|&latency| u128::from(latency)).sum::<u128>());
-        let seconds = |cycles: f64| (count > 0).then(|| cycles / clock_hz);
+        let seconds = |cycles: f64| (count > 0).then(|| clock.seconds_for(cycles));
         let p99 = latencies.get((count * 99).div_ceil(100).saturating_sub(1)).map_or(0.0, |&cycles| cycles as f64);
         Figures {
             messages: count as u64,
@@ -180,7 +181,7 @@ impl Traffic {
 
 /// Makes a message of the background: packets with heads, whatever those of plans have.
 fn template(background: &Background, options: &Options) -> Message {
-    let flits = background.message.0.div_ceil(options.flit.0) as u32;
+    let flits = background.message.get().div_ceil(options.flit.get()) as u32;
     let payload_flits = options.packet_flits() - 1;
     let packets = flits.div_ceil(payload_flits);
     Message {
@@ -197,7 +198,7 @@ fn template(background: &Background, options: &Options) -> Message {
         step: 0,
         // No message of a plan goes before it at an input.
         priority: 0,
-        bytes: background.message.0,
+        bytes: background.message.get(),
         packets,
         payloads: packets,
         last_flits: 1 + flits - (packets - 1) * payload_flits,

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::workload::MessageId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{LinkId, NodeId, ids};
-use crate::{bail, misfit};
+use crate::misfit;
 
 ids! {
     /// A wire between two nodes: a link, which has the same number, or an interface's way into its router.
@@ -286,7 +286,7 @@ pub trait Nodes<P> {
 /// so each may run that far ahead (Chandy and Misra's conservative simulation, 1979).
 ///
 /// # Errors
-/// `go_on`, which is asked now and then with the cycle, says no, or there are more cycles than can be counted.
+/// If `go_on`, which is asked now and then with the cycle, says no, or there are more cycles than can be counted.
 pub fn take_turns<P: Copy>(
     nodes: &mut impl Nodes<P>,
     lookahead: u64,
@@ -298,7 +298,7 @@ pub fn take_turns<P: Copy>(
 /// Lets nodes take turns until none has anything to do before cycle `until`; see [`take_turns`].
 ///
 /// # Errors
-/// Those of [`take_turns`].
+/// As for [`take_turns`].
 pub fn take_turns_until<P: Copy>(
     until: u64,
     nodes: &mut impl Nodes<P>,
@@ -320,7 +320,7 @@ pub fn take_turns_until<P: Copy>(
             nodes.wires().rest(node, next);
             turns += 1;
             if turns % between == 0 && !go_on(at) {
-                bail!("interrupted at cycle {at}");
+                return Err(Error::interrupted(format!("interrupted at cycle {at}")));
             }
         }
     }

@@ -85,7 +85,7 @@ impl Workload {
     /// Compiles jobs on `network`, and makes room for the background's messages between `pairs`.
     ///
     /// # Errors
-    /// Routes need more virtual channels than there are, or there are more NOPs than tables hold.
+    /// If routes need more virtual channels than there are, or there are more NOPs than tables hold.
     pub fn new(
         network: &Topology,
         jobs: &[Placed],
@@ -121,7 +121,7 @@ impl Workload {
     /// Adds the messages and programs of a job; `place` says which of those that send it is.
     fn add(&mut self, place: u16, job: &Placed, released: &mut Vec<Vec<MessageId>>, options: &Options) -> Result<()> {
         let plan = job.plan;
-        let schedule = tables::lower_for_interfaces(plan, job.size.0.div_ceil(ELEMENT), ELEMENT)?;
+        let schedule = tables::lower_for_interfaces(plan, job.size.get().div_ceil(ELEMENT), ELEMENT)?;
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
         let mut message_of = vec![None; schedule.len()];
@@ -335,7 +335,7 @@ impl Workload {
             Interfaces::Bound => flits - buffer,
             Interfaces::Shared if payloads <= ESTIMATED_IN_MESSAGES => payloads,
             Interfaces::Shared => {
-                let payload = options.payload().0 / options.flit.0;
+                let payload = options.payload().get() / options.flit.get();
                 let each = payload + u64::from(options.flow_control == FlowControl::Packet);
                 each * payloads - payload * ESTIMATED_IN_MESSAGES
             }

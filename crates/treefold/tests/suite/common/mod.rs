@@ -30,8 +30,8 @@ pub fn link(source: u32, target: u32) -> Link {
         source: NodeId(source),
         target: NodeId(target),
         bandwidth: Bandwidth::known(1e9),
-        latency: Time(1_000_000),
-        overhead: Time(0),
+        latency: Time::from_picoseconds(1_000_000),
+        overhead: Time::ZERO,
     }
 }
 

@@ -69,7 +69,7 @@ impl Wish {
         let able = |i: u32| Node {
             reduces: i.is_multiple_of(2),
             multicasts: i.is_multiple_of(3),
-            latency: Time(150_000),
+            latency: Time::from_picoseconds(150_000),
             ..Node::switch(format!("S{i}"))
         };
         (0..self.switches).map(able).chain((0..self.accelerators).map(|i| Node::accelerator(format!("A{i}")))).collect()
@@ -79,7 +79,7 @@ impl Wish {
         let mut links = Vec::new();
         let mut add = |source: u32, target: u32, cable: bool, bandwidth: f64| {
             let (latency, overhead) = self.delays[links.len() % self.delays.len()];
-            let (latency, overhead) = (Time(latency), Time(overhead));
+            let (latency, overhead) = (Time::from_picoseconds(latency), Time::from_picoseconds(overhead));
             let (source, target) = (NodeId(source), NodeId(target));
             let link = Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead };
             let back = Link { source: target, target: source, ..link.clone() };

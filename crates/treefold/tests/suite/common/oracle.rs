@@ -16,8 +16,8 @@ pub type Key = (u16, usize, u16, u32, bool, u32);
 /// The key of a transfer's message.
 pub fn key_of(transfer: &Transfer) -> Key {
     match transfer.step {
-        0 => (transfer.phase, transfer.lane.index(), 0, transfer.tree, transfer.reduces, transfer.chunk),
-        step => (transfer.phase, transfer.lane.index(), step, 0, false, 0),
+        None => (transfer.phase, transfer.lane.index(), 0, transfer.tree, transfer.reduces, transfer.chunk),
+        Some(step) => (transfer.phase, transfer.lane.index(), step.get(), 0, false, 0),
     }
 }
 

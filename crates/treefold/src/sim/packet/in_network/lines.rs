@@ -50,12 +50,12 @@ impl Lines {
     /// Deals out the lines of a vector of `size` to the trees of `plan`.
     ///
     /// # Errors
-    /// There are more lines than can be kept.
+    /// If there are more lines than can be kept.
     pub fn new(plan: &Plan, regions: &Regions, size: Bytes, parameters: &Parameters) -> Result<Self> {
         if regions.regions.is_empty() {
             return Ok(Self::default());
         }
-        let bytes = size.0.div_ceil(ELEMENT) * ELEMENT;
+        let bytes = size.get().div_ceil(ELEMENT) * ELEMENT;
         let count = bytes.div_ceil(parameters.line);
         if count > MOST {
             misfit!(

@@ -57,7 +57,7 @@ impl Parameters {
     /// Makes the parameters of a fabric for these trees.
     ///
     /// # Errors
-    /// A parameter cannot work; the error says its value and the remedy.
+    /// If a parameter cannot work; the error says its value and the remedy.
     pub fn new(
         regions: &Regions,
         routes: &Routes,
@@ -66,8 +66,9 @@ impl Parameters {
         options: &Options,
     ) -> Result<Self> {
         let fabric = &options.fabric;
-        let (line, packet_flits) = (options.payload().0, options.packet_flits());
-        let table = fabric.table.map_or_else(|| default_table(regions, fabric.wave.0).max(line), |table| table.0);
+        let (line, packet_flits) = (options.payload().get(), options.packet_flits());
+        let table =
+            fabric.table.map_or_else(|| default_table(regions, fabric.wave.get()).max(line), |table| table.get());
         check(regions, table, line, fabric)?;
         let enough = round_trip(machine, packet_flits);
         let (buffer, queue) = (options.buffer_flits.unwrap_or(enough), fabric.queue_flits.unwrap_or(enough));
@@ -80,14 +81,14 @@ impl Parameters {
         }
         let waves = match fabric.waves {
             Some(0) => None,
-            waves => Some(waves.unwrap_or_else(|| default_waves(regions, table, fabric.wave.0))),
+            waves => Some(waves.unwrap_or_else(|| default_waves(regions, table, fabric.wave.get()))),
         };
         // Without waves operands are apart as far as it happens, and waiting for them would only hold up the end.
-        let outstanding = f64::from(waves.unwrap_or(0)) * fabric.wave.0 as f64;
-        let outstanding = (regions.busiest * outstanding * machine.clock_hz) as u64;
+        let outstanding = f64::from(waves.unwrap_or(0)) * fabric.wave.get() as f64;
+        let outstanding = (regions.busiest * outstanding * machine.clock.hertz()) as u64;
         Ok(Self {
             line,
-            flit: options.flit.0,
+            flit: options.flit.get(),
             packet_flits,
             header_flits: 1,
             flag_flits: 2,
@@ -97,9 +98,9 @@ impl Parameters {
             buffer_flits: buffer,
             channels: channels(routes, topology, options)?,
             barrier: regions.all(Method::Pull) && fabric.barrier,
-            wave_lines: fabric.wave.0 / line,
+            wave_lines: fabric.wave.get() / line,
             waves,
-            sync: (fabric.sync_cost.seconds() * machine.clock_hz).round() as u64,
+            sync: (fabric.sync_cost.seconds() * machine.clock.hertz()).round() as u64,
             reducer: fabric.op.into(),
             fabric: fabric.clone(),
         })
@@ -108,7 +109,7 @@ impl Parameters {
 
 /// Refuses tables and waves that are too small, and sums that cannot be deterministic.
 fn check(regions: &Regions, table: u64, line: u64, fabric: &Fabric) -> Result<()> {
-    for (what, value, flag) in [("a reduction table", table, "table"), ("a wave", fabric.wave.0, "wave")] {
+    for (what, value, flag) in [("a reduction table", table, "table"), ("a wave", fabric.wave.get(), "wave")] {
         if value < line && !regions.regions.is_empty() {
             misfit!("{what} must hold a packet's payload ({line} bytes), got {value} bytes; raise {flag}");
         }

@@ -49,7 +49,7 @@ pub fn region_entries<'a>(plan: impl Into<Walkable<'a>>) -> Result<Vec<RegionEnt
         return Ok(Vec::new());
     }
     let lane_routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let job = Placed::alone(plan, Bytes(0), &lane_routes);
+    let job = Placed::alone(plan, Bytes::known(0), &lane_routes);
     let machine = Machine::new(&plan.topology, &[job], false, &super::with_payload(&Options::default()))?;
     let mut routes = Routes::new(&plan.topology, &lane_routes, &machine, &regions::lanes(plan))?;
     let regions = Regions::new(plan, &lane_routes, &machine, &mut routes)?;

@@ -35,7 +35,7 @@ impl Routes {
     /// Makes the routes of all lanes; those of the `used` ones do not close circles.
     ///
     /// # Errors
-    /// A used lane leads through a rank, or a route has too many links.
+    /// If a used lane leads through a rank, or a route has too many links.
     pub fn new(topology: &Topology, lane_routes: &LaneRoutes, machine: &Machine, used: &[LaneRef]) -> Result<Self> {
         let (hops, links, delays, variants) = Default::default();
         let graph = ChannelGraph::new(topology.links().len());

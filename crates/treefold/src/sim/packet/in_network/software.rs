@@ -22,7 +22,7 @@ use crate::units::Bytes;
 /// Makes the workload of `plan`.
 ///
 /// # Errors
-/// A route has no route back for acknowledgements.
+/// If a route has no route back for acknowledgements.
 pub fn compile(
     plan: &Plan,
     size: Bytes,
