@@ -28,6 +28,7 @@ NUMBERS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp8": 2}
 `bf16` stands for `fp16`, too, which is as fast. With `fp8`, numbers are cast just before a product.
 """
 _MOST_MULTIPROCESSORS = 10**6
+_MOST_NUMBER_BYTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +80,10 @@ class Gpu:
     compute_overhead: float = 0.2
 
     def __post_init__(self) -> None:
-        for name in ("peak_flops", "memory_Bps", "number_bytes", "gradient_bytes"):
+        for name in ("peak_flops", "memory_Bps"):
             check_positive(f"{self.name}'s {name}", getattr(self, name))
+        for name in ("number_bytes", "gradient_bytes"):
+            checks.whole(f"{self.name}'s {name}", getattr(self, name), 1, _MOST_NUMBER_BYTES)
         for name in ("attainable", "attainable_memory"):
             check_positive(f"{self.name}'s {name}", getattr(self, name), most=1)
         if self.memory_bytes is not None:
