@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 
@@ -189,6 +190,19 @@ def test_the_fabric_manager_fills_the_tables_of_regions():
         }
     ]
     assert {entry.region for entry in tables["SW1"]} == {1}
+
+
+def test_regions_lie_within_64_bits_and_have_whole_numbers():
+    last = (1 << 64) - 128
+    assert switch_tables("dgx2", [Region(last, "128B", "0-1")]) == switch_tables("dgx2", [Region(last, 128, "0-1")])
+    for region, message in [
+        (Region(0.5, 128), "region at 0.5: addresses go from 0x0 to 0xffffffffffffffff, in whole numbers"),
+        (Region(-128, 128), "region at -0x80: addresses go from 0x0"),
+        (Region(0, 1.5), "size 1.5: must be a whole number of bytes"),
+        (Region(last, 256), "region 0xffffffffffffff80:256B ends after the last address, 0xffffffffffffffff"),
+    ]:
+        with pytest.raises(TreefoldError, match=re.escape(message)):
+            switch_tables("dgx2", [region])
 
 
 @pytest.mark.parametrize(

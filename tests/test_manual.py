@@ -1,8 +1,10 @@
 """The README and the pages of the manual do what they say; the site is built from them and from the code."""
 
 import json
+import posixpath
 import re
-from pathlib import Path
+import subprocess
+from pathlib import Path, PurePosixPath
 
 import pytest
 from typer.main import get_command
@@ -11,7 +13,7 @@ import pages
 import reproduction
 import treefold
 from commands import output, start
-from tools.manual import algorithms, json_keys, links, repository
+from tools.manual import algorithms, drawings, json_keys, links, relinking, repository
 from treefold import _core
 from treefold.cli.main import app
 
@@ -70,6 +72,61 @@ def test_the_validation_names_figures_that_exist(tmp_path):
 def test_only_the_installation_is_not_run(page):
     plain = [line for block in pages.blocks(page) if block.language == "text" for line in block.text.splitlines()]
     assert [line for line in plain if not line.startswith(("pip install ", "make ", "source "))] == []
+
+
+TRACKED = set(subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines())
+FOLDERS = {str(folder) for name in TRACKED for folder in PurePosixPath(name).parents}
+MARKDOWN = sorted(name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists())
+
+
+def relative_links(text):
+    """Return the targets of links to other files, without anchors; code is left out."""
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [target.partition("#")[0] for target in re.findall(r"\]\((?![a-z]+:|#)([^)\s]+)\)", prose)]
+
+
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_links_lead_to_tracked_files(page):
+    targets = relative_links((ROOT / page).read_text(encoding="utf-8"))
+    paths = [posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) for target in targets]
+    assert [path for path in paths if path not in TRACKED | FOLDERS] == []
+
+
+def test_links_are_found_where_markdown_has_them():
+    text = "[a](x.md#y), [b](https://z.org), [c](#d), `[e](f.md)`\n```sh\n[g](h.md)\n```\n![i](../j.svg)\n"
+    assert relative_links(text) == ["x.md", "../j.svg"]
+
+
+def test_the_site_has_the_pages_to_which_links_of_the_manual_lead(tmp_path):
+    repository.write_validation(ROOT, tmp_path)
+    repository.write_development(ROOT, tmp_path)
+    algorithms_and_reference = {"algorithms/index.md", "reference/environment.md", "reference/json.md"}
+    written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md")} | algorithms_and_reference
+    own = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*") if path.is_file()}
+    assert set(relinking.PAGES.values()) <= written
+    assert set(relinking.PAGES) <= TRACKED | FOLDERS
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        targets = relative_links(relinking.relinked(page.read_text(encoding="utf-8"), name))
+        paths = {posixpath.normpath(posixpath.join(posixpath.dirname(name), target)) for target in targets}
+        assert {path for path in paths if not path.startswith("schema/")} <= written | own
+
+
+def test_links_of_the_manual_lead_to_pages_of_the_site():
+    text = "[a](../../CONTRIBUTING.md#style), [b](../start.md), [c](../../schema/x.json), [d](https://e.org)"
+    expected = "[a](../development/contributing.md#style), [b](../start.md), [c](../schema/x.json), [d](https://e.org)"
+    assert relinking.relinked(text, "guides/run.md") == expected
+    with pytest.raises(AssertionError, match="no page of the site shows Makefile"):
+        relinking.relinked("[make](../Makefile)", "start.md")
+
+
+def test_the_drawings_are_those_that_are_drawn():
+    matplotlib = pytest.importorskip("matplotlib")
+    for path, drawn in drawings.files().items():
+        written = path.read_bytes()
+        if f"Matplotlib v{matplotlib.__version__}," not in written.decode():
+            pytest.skip("another version of matplotlib drew them, and draws letters in its own way")
+        assert written == drawn, "run python -m tools.manual.drawings"
 
 
 def test_the_page_on_networks_names_every_kind():

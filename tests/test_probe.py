@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -120,6 +121,21 @@ def test_a_switch_cannot_be_measured():
     errors = together(lambda place: probe.measure(place, Settings(links=document)), rendezvous.local(2))
     assert errors[0] == errors[1]
     assert "link s -> a: 's' is not a worker, and only links between two workers can be measured" in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seconds": -5}, "seconds is -5; it must be above 0"),
+        ({"seconds": "5s"}, "seconds must be a number of seconds, got '5s'"),
+        ({"most_bytes": 0}, "most_bytes must be at least 1, got 0"),
+        ({"most_bytes": 1.5}, "most_bytes must be a whole number, got 1.5"),
+        ({"links": "links.csv"}, "links 'links.csv' is not a topology document"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_at_once(settings, message):
+    with pytest.raises(TreefoldError, match=re.escape(message)):
+        Settings(**settings)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,19 @@ import pytest
 import treefold as package
 from commands import TREEFOLD, command, output
 from treefold import TreefoldError, training
-from treefold.training import MODELS, Gpu, Layer, Model, Systolic, TrainingOptions, linear, load, train
+from treefold.training import (
+    MODELS,
+    Gpu,
+    Layer,
+    Model,
+    Systolic,
+    TrainingOptions,
+    Window,
+    convolution,
+    linear,
+    load,
+    train,
+)
 
 # Rows
 
@@ -238,7 +250,23 @@ def test_accelerators_of_ones_own_can_be_given():
             "g's compute_overhead is 1; it",
         ),
         (lambda: Systolic(launch_s="1ms"), "systolic's launch_s must be a number of seconds, got '1ms'"),
-        (lambda: Systolic(arrays=0), "systolic's arrays is 0"),
+        (lambda: Systolic(arrays=0), "systolic's arrays must be at least 1, got 0"),
+        (lambda: Systolic(rows=1.5), "systolic's rows must be a whole number, got 1.5"),
+        (lambda: Systolic(clock_hz=0), "systolic's clock_hz is 0; it must be a number above 0"),
+        (lambda: linear("fc", 4, 4, extra_parameters=-5), "layer fc: extra_parameters must be at least 0, got -5"),
+        (lambda: linear("fc", 4, 4, split="foo"), "layer fc: split 'foo' is unknown; known are columns, rows, heads"),
+        (
+            lambda: convolution("c", (8, 8), Window(3, 3), channels=3, filters=4, extra_parameters=-1),
+            "layer c: extra_parameters must be at least 0, got -1",
+        ),
+        (
+            lambda: train(Model("m", (Layer("x", parameters=1, split="foo"),)), "ring:2", model_parallel=2),
+            "model 'm': layer 1: split 'foo' is unknown",
+        ),
+        (lambda: TrainingOptions(batch=-1), "batch must be at least 1, got -1"),
+        (lambda: TrainingOptions(bucket_bytes=0), "bytes of a bucket must be at least 1, got 0"),
+        (lambda: TrainingOptions(overlap="bukcet"), "overlap 'bukcet' is unknown; did you mean bucket?"),
+        (lambda: TrainingOptions(accelerator=5), "accelerator 5 is not a name"),
         (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch must be a whole number, got 1.5"),
         (lambda: train(3, "torus:4x4"), "model is of type int; give a name, a Model"),
         (lambda: train(Model("empty", (Layer("x"),)), "torus:4x4"), "model empty has no parameters"),

@@ -177,7 +177,18 @@ PLAN = treefold.plan("ring:4", "ring")
             "must be a number of bytes per second, got '16GB",
         ),
         (lambda: treefold.topology("ring:4", latency_s="1ms"), "latency_s must be a number of seconds, got '1ms'"),
-        (lambda: treefold.plan("ring:4", size_bytes="1MiB"), "size '1MiB': must be a whole number of bytes"),
+        (
+            lambda: treefold.plan("ring:4", size_bytes="1 mile"),
+            "size '1 mile': write a number and a unit",
+        ),
+        (lambda: treefold.plan("ring:4", size_bytes=1.5), "or a text such as '64MiB'"),
+        (
+            lambda: treefold.compare("ring:4", sizes_bytes="1MiB"),
+            "sizes '1MiB' are not a list; write for example [",
+        ),
+        (lambda: treefold.planning.is_quick("ring:4"), "network 'ring:4' is not a treefold.Topology; make one with"),
+        (lambda: treefold.planning.is_fabric("dgx2"), "network 'dgx2' is not a treefold.Topology"),
+        (lambda: treefold.planning.is_quick(treefold.topology("ring:4"), "rign"), "algorithm 'rign' is unknown"),
         (lambda: treefold.simulate(PLAN, size_bytes=10**5000), "must be a whole number of bytes"),
         (lambda: treefold.plan("ring:4", 7), "algorithm 7 is not a name"),
         (
@@ -333,3 +344,20 @@ def test_tables_are_refused_where_they_would_be_nearly_all_nops():
     for refused in (treefold.tables, lambda plan: treefold.simulate(plan, simulator="packet", size_bytes=4096)):
         with pytest.raises(TreefoldError, match="at most 4194304 NOPs; leave out steps without sends"):
             refused(plan)
+
+
+def test_a_size_may_be_a_text_with_a_unit():
+    plan = treefold.plan("ring:4", "ring", size_bytes="1MiB")
+    assert plan.size_bytes == 1 << 20
+    assert treefold.replan(plan, "ring:4", size_bytes="2KB").plan.size_bytes == 2000
+    assert treefold.simulate(plan, size_bytes="4096").size_bytes == 4096
+    assert treefold.trace(plan, size_bytes="4KiB").time_s == treefold.trace(plan, size_bytes=4096).time_s
+    assert treefold.tables(plan, size_bytes="4KiB") == treefold.tables(plan, size_bytes=4096)
+    assert treefold.compare("ring:4", "ring", sizes_bytes=["1KiB", 2048]).sizes() == [1024, 2048]
+    for sizes in ("1KiB", ["1KiB", 1024]):
+        jobs = treefold.simulate_together([plan, plan], sizes_bytes=sizes, alone=False).jobs
+        assert [job.prediction.size_bytes for job in jobs] == [1024, 1024]
+    background = treefold.simulate_together(plan, background_load=0.1, background_bytes="1KiB").background
+    assert background.message_bytes == 1024
+    [joined] = treefold.runtime.in_threads(1, lambda group: group.plan.size_bytes, size_bytes="1KiB")
+    assert joined == 1024

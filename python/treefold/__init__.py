@@ -13,7 +13,8 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
 yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.schedule_tables`
-(the result of `tables`), `treefold.importers` (its `TopologyWarning`), `treefold.torch` (PyTorch).
+(the result of `tables`), `treefold.job_results` (the results of `simulate_together`), `treefold.importers` (its
+`TopologyWarning`), `treefold.torch` (PyTorch).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from itertools import islice
 from numbers import Real
 from typing import Any, SupportsIndex
 
-from treefold._core import Plan, named, nearest
+from treefold._core import Plan, Topology, named, nearest, parse_size
 from treefold.errors import TreefoldError
 from treefold.text import visible
 
@@ -74,6 +74,13 @@ def plan(given: Any) -> Plan:
     return given
 
 
+def network(given: Any) -> Topology:
+    """Return the network; refuse anything that is not a `Topology`."""
+    if not isinstance(given, Topology):
+        raise TreefoldError(f"network {shown(given)} is not a treefold.Topology; make one with treefold.topology")
+    return given
+
+
 def root(given: Any, count: int, candidates: str = "ranks") -> None:
     """Refuse a root that is not one of the ranks, or of what else `candidates` says.
 
@@ -95,6 +102,23 @@ def whole(what: str, given: Any, least: int, most: int) -> int:
     if number > most:
         raise TreefoldError(f"{what} must be at most {most}, got {shown(number)}")
     return number
+
+
+def size(given: Any) -> int:
+    """Return a size, which is a number of bytes or a text with a unit, as a whole number of bytes.
+
+    Raises:
+        TreefoldError: If it is not such a number, or not such a text.
+
+    """
+    if isinstance(given, str):
+        return parse_size(given)
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not is_number or not 0 <= given <= 10**18 or given != int(given):
+        raise TreefoldError(
+            f"size {shown(given)}: must be a whole number of bytes between 0 and 1e18, or a text such as '64MiB'"
+        )
+    return int(given)
 
 
 def number(what: str, given: Any, unit: str) -> float:

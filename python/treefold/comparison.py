@@ -15,7 +15,7 @@ from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
-from treefold.simulation import Simulator, fitted, machine_options, simulate, simulator_of, whole_size
+from treefold.simulation import Simulator, fitted, machine_options, simulate, simulator_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,7 +43,7 @@ def compare(
     network: Topology | str,
     algorithms: str | Sequence[str] | None = None,
     *,
-    sizes_bytes: Sequence[int],
+    sizes_bytes: Sequence[int | str],
     simulator: str | Machine | None = None,
     link_model: str = "propagation",
     collective: str = "all-reduce",
@@ -58,7 +58,7 @@ def compare(
             that fit the network; one that needs a solver is included only if it takes seconds at most
             (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
             cannot plan is left out with a warning.
-        sizes_bytes: The sizes of the vector, in bytes.
+        sizes_bytes: The sizes of the vector, each in bytes or as a text with a unit such as `1MiB`.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
             the packet simulator runs the plans. Each plan gets the options that it reads, and a warning names those
             that none reads.
@@ -76,8 +76,11 @@ def compare(
         TreefoldError: If an argument is unknown or not possible.
         Interrupted: When the user interrupts, with the rows so far.
 
+    Warns:
+        UserWarning: If a named algorithm is left out, or nothing reads an option of the machine.
+
     Example:
-        >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=[1024, 1 << 20])
+        >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=["1KiB", "1MiB"])
         >>> [each.algorithm for each in comparison.fastest()]
         ['multitree', 'multitree']
 
@@ -153,10 +156,10 @@ class _Race:
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 
-def _sizes(sizes_bytes: Sequence[int]) -> list[int]:
-    if not isinstance(sizes_bytes, Iterable):
-        raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are not a list; write for example [1024, 1048576]")
-    sizes = [whole_size(size) for size in sizes_bytes]
+def _sizes(sizes_bytes: Sequence[int | str]) -> list[int]:
+    if isinstance(sizes_bytes, str) or not isinstance(sizes_bytes, Iterable):
+        raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are not a list; write for example ['1KiB', 1048576]")
+    sizes = list(map(checks.size, sizes_bytes))
     if not sizes:
         raise TreefoldError("nothing to compare; name at least one size")
     return sizes

@@ -20,6 +20,12 @@ class JobPrediction(Record):
         slowdown: The factor by which the others and the background lengthen the job; None if `alone_s` is None, and if
             nothing takes time.
 
+    Example:
+        >>> ring = treefold.plan("ring:8", "ring", size_bytes="64MiB")
+        >>> first = treefold.simulate_together([ring, ring]).jobs[0]
+        >>> first.job, f"{first.slowdown:.2f}", first.as_dict()["algorithm"]
+        (1, '2.00', 'ring')
+
     """
 
     job: int
@@ -38,13 +44,19 @@ class BackgroundReport(Record):
     """The short messages that accelerators sent to each other beside the jobs.
 
     Attributes:
-        load: The fraction of its injection bandwidth that each accelerator sent.
+        load: The part of the bandwidth of all its links, from 0 to below 1, that each accelerator sent.
         message_bytes: The size of a message, in bytes.
         messages: How many messages were sent before the last job ended; None from the flow simulator, which takes
             their share from the bandwidth of links instead.
         mean_latency_s: The mean time of a message from when it was made until it was received, in seconds; None from
             the flow simulator, and if there was no message.
         p99_latency_s: The time that 99 of 100 messages did not exceed, in seconds; None where `mean_latency_s` is.
+
+    Example:
+        >>> ring = treefold.plan("ring:4", "ring", size_bytes="64KiB")
+        >>> background = treefold.simulate_together(ring, simulator="packet", background_load=0.1).background
+        >>> background.message_bytes, background.messages > 0
+        (64, True)
 
     """
 
@@ -64,6 +76,12 @@ class Interference(Record):
         shared_ranks: How many accelerators are ranks of more than one job.
         background: The background traffic; None if there was none.
 
+    Example:
+        >>> ring = treefold.plan("ring:8", "ring", size_bytes="64MiB")
+        >>> interference = treefold.simulate_together([ring, ring])
+        >>> len(interference.jobs), interference.shared_ranks, interference.background
+        (2, 8, None)
+
     """
 
     jobs: tuple[JobPrediction, ...]
@@ -71,7 +89,14 @@ class Interference(Record):
     background: BackgroundReport | None
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each job, as `--json` prints them under `jobs`."""
+        """Return a dictionary for each job, as `--json` prints them under `jobs`.
+
+        Example:
+            >>> ring = treefold.plan("ring:8", "ring", size_bytes="64MiB")
+            >>> [row["job"] for row in treefold.simulate_together([ring, ring]).rows()]
+            [1, 2]
+
+        """
         return Table(self.jobs).rows()
 
     def to_pandas(self) -> Any:
@@ -79,6 +104,11 @@ class Interference(Record):
 
         Raises:
             TreefoldError: If pandas is not installed.
+
+        Example:
+            >>> ring = treefold.plan("ring:8", "ring", size_bytes="64MiB")
+            >>> treefold.simulate_together([ring, ring]).to_pandas()["job"].tolist()
+            [1, 2]
 
         """
         return Table(self.jobs).to_pandas()

@@ -21,7 +21,7 @@ from treefold.planning.request import (
     without_limits,
 )
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
-from treefold.simulation import simulate, simulator_of, size_for, whole_size
+from treefold.simulation import simulate, simulator_of, size_for
 from treefold.text import visible
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plan(
     network: Topology | str,
     algorithm: str = "auto",
     *,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
+    size_bytes: int | str = DEFAULT_SIZE_BYTES,
     collective: str = "all-reduce",
     root: int = 0,
     simulator: str = "analytic",
@@ -55,7 +55,8 @@ def plan(
     Args:
         network: A `Topology`, a spec, or the path of a file.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
-        size_bytes: The size of the vector that the plan should be good for; the plan runs at any size.
+        size_bytes: The size of the vector that the plan should be good for, in bytes or as a text with a unit such as
+            `1MiB`; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; it has no effect on other collectives.
         simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that:
@@ -88,7 +89,7 @@ def requested(
     network: Topology | str,
     algorithm: str,
     *,
-    size_bytes: int,
+    size_bytes: int | str,
     collective: str,
     root: int,
     simulator: str,
@@ -109,7 +110,7 @@ def requested(
     return Request(
         network=network,
         algorithm=algorithm,
-        size_bytes=whole_size(size_bytes),
+        size_bytes=checks.size(size_bytes),
         collective=collective,
         root=root,
         # A packet simulation of every candidate would take minutes.
@@ -147,7 +148,7 @@ def replan(
     network: Topology | str,
     algorithm: str | None = None,
     *,
-    size_bytes: int | None = None,
+    size_bytes: int | str | None = None,
     simulator: str = "flow",
     **options: "Unpack[PlannerArguments]",
 ) -> Replanned:
@@ -162,7 +163,8 @@ def replan(
         plan: The old plan, for an all-reduce.
         network: The network as it is now: a `Topology`, a spec, or the path of a file.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest; by default that of the old plan.
-        size_bytes: The size that the new plan should be good for; by default the size of the old plan.
+        size_bytes: The size that the new plan should be good for, in bytes or as a text with a unit such as `1MiB`; by
+            default the size of the old plan.
         simulator: The simulator that predicts the times of the old and the new plan, one of `treefold.SIMULATORS`.
         options: Fields of `treefold.PlannerOptions` that should differ from those of the old plan.
 

@@ -36,7 +36,14 @@ def inline() -> Any:
 
 
 class Record:
-    """A result: a frozen dataclass that becomes a dictionary."""
+    """A result: a frozen dataclass that becomes a dictionary.
+
+    Example:
+        >>> import treefold
+        >>> isinstance(treefold.describe("ring:4"), treefold.records.Record)
+        True
+
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return a dictionary of plain values, as `--json` prints them.
@@ -45,6 +52,12 @@ class Record:
         key `model`, `compute_overhead_s` the key `stolen_s`, and `collectives` the key `messages`; a `BoundReport` has
         keys of its own. The fields of `packets` and `fabric` are beside those of the record itself. Fields that only
         Python needs, such as `timeline`, are left out, and so are `chosen` and `winner` if they are None.
+
+        Example:
+            >>> import treefold
+            >>> treefold.check(treefold.plan("ring:4")).as_dict()
+            {'correct': True, 'reason': ''}
+
         """
         values: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]
@@ -71,17 +84,39 @@ def plain(value: Any) -> Any:
 
 
 class Table(Sequence[Row], Generic[Row]):
-    """A sequence of records, which can become dictionaries or a data frame."""
+    """A sequence of records, which can become dictionaries or a data frame.
+
+    Example:
+        >>> import treefold
+        >>> comparison = treefold.compare("ring:4", "ring", sizes_bytes=["1KiB", "1MiB"])
+        >>> len(comparison), comparison[0].size_bytes
+        (2, 1024)
+
+    """
 
     def __init__(self, records: Sequence[Row]) -> None:
         self._records = tuple(records)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each record, as `--json` prints them."""
+        """Return a dictionary for each record, as `--json` prints them.
+
+        Example:
+            >>> import treefold
+            >>> [row["algorithm"] for row in treefold.compare("ring:4", "ring", sizes_bytes=["1KiB"]).rows()]
+            ['ring']
+
+        """
         return [each.as_dict() for each in self._records]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rows under the key `rows`."""
+        """Return the rows under the key `rows`.
+
+        Example:
+            >>> import treefold
+            >>> list(treefold.compare("ring:4", "ring", sizes_bytes=["1KiB"]).as_dict())
+            ['rows']
+
+        """
         return {"rows": self.rows()}
 
     def to_pandas(self) -> Any:
@@ -89,6 +124,12 @@ class Table(Sequence[Row], Generic[Row]):
 
         Raises:
             TreefoldError: If pandas is missing: `pip install 'treefold[pandas]'` installs it.
+
+        Example:
+            >>> import treefold
+            >>> table = treefold.compare("ring:4", "ring", sizes_bytes=["1KiB"]).to_pandas()
+            >>> table["algorithm"].tolist()
+            ['ring']
 
         """
         try:

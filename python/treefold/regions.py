@@ -1,11 +1,10 @@
 """Makes the switch tables of multicast regions, as the fabric manager of the in-network paper does (section IV-A).
 
 Accelerators register a range of global addresses, a region. Each switch gets an entry for each neighbour from which it
-receives packets of the region, and one more if it is the root of a tree. An entry holds the targets to which the switch
-forwards the packets, and the number of ranks whose operands are in the sum that leaves it. The fabric manager is the
-software that sets up switches. The entries are those that the packet simulator works with
-(`sim/packet/in_network/region_tables.rs` of the core). Here is what makes a list of regions: where they are, who is in
-them, and that they do not overlap.
+receives multicast packets of the region, and one more if it is the root of a tree. An entry holds the targets to which
+the switch forwards the packets, and the number of ranks whose operands are in the sum that leaves it. The fabric
+manager is the software that sets up switches. The entries are those that the packet simulator works with
+(`sim/packet/in_network/region_tables.rs` of the core). This module reads regions and checks that they do not overlap.
 
 The paper gives no number of entries for a table, and no cost of the translation from global to local addresses: it says
 that applications rarely need many regions, and that tables are set up once. So neither has a limit or takes time here.
@@ -14,8 +13,9 @@ that applications rarely need many regions, and that tables are set up once. So 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
+from treefold import checks
 from treefold._core import Topology, format_size, region_entries
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
@@ -34,17 +34,17 @@ class Region(NamedTuple):
 
     Attributes:
         start: The first address, a multiple of 128 bytes (`LINE_BYTES`).
-        size_bytes: The number of addresses, each of one byte.
+        size_bytes: The number of addresses, each of one byte; or a text with a unit, such as `1MiB`.
         members: The accelerators, by index or name as in `treefold.topology(ranks=...)`; None means all ranks.
 
     Example:
-        >>> treefold.regions.Region(start=0, size_bytes=1 << 20, members="0-3").members
+        >>> treefold.regions.Region(start=0, size_bytes="1MiB", members="0-3").members
         '0-3'
 
     """
 
     start: int
-    size_bytes: int
+    size_bytes: int | str
     members: str | Sequence[int | str] | None = None
 
 
@@ -56,7 +56,8 @@ class SwitchEntry(Record):
         region: The place of the region in the list of regions.
         start: The region's first address.
         size_bytes: The region's size, in bytes.
-        source: The neighbour, a switch or an accelerator, from which packets of the region come; None at a root.
+        source: The neighbour, a switch or an accelerator, from which multicast packets of the region come; None at a
+            root.
         targets: The switches and accelerators to which the switch forwards a packet.
         operands: How many ranks' operands are in the sum when it leaves the switch: those of all ranks below it in the
             tree.
@@ -90,7 +91,8 @@ def switch_tables(
 
     Raises:
         TreefoldError: If regions overlap, as switches could not tell their operands apart; if a region is empty, has
-            fewer than two members or does not begin at a multiple of 128 bytes; or if no switch multicasts.
+            fewer than two members, does not begin at a multiple of 128 bytes or does not end within 64-bit addresses;
+            or if no switch multicasts.
 
     Example:
         >>> tables = treefold.regions.switch_tables("dgx2:planes=6", [treefold.regions.Region(0, 1 << 20, "0-3")])
@@ -99,7 +101,7 @@ def switch_tables(
 
     """
     network = as_network(network)
-    _check(regions)
+    regions = _checked(regions)
     tables: dict[str, list[SwitchEntry]] = {}
     for number, region in enumerate(regions):
         own = (
@@ -109,38 +111,56 @@ def switch_tables(
         )
         if own.ranks < 2:
             raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")
-        own_plan = plan(own, algorithm, size_bytes=region.size_bytes)
+        size_bytes = checks.size(region.size_bytes)
+        own_plan = plan(own, algorithm, size_bytes=size_bytes)
         for switch, source, targets, operands in region_entries(own_plan):
-            entry = SwitchEntry(number, region.start, region.size_bytes, source, tuple(targets), operands)
+            entry = SwitchEntry(number, region.start, size_bytes, source, tuple(targets), operands)
             tables.setdefault(switch, []).append(entry)
     if not tables:
         raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
 
 
-def _check(regions: Sequence[Region]) -> None:
+def _checked(regions: Sequence[Region]) -> list[Region]:
+    """Return regions whose sizes are numbers; refuse those that cannot be, and those that overlap."""
     if not regions:
         raise TreefoldError("no region was given; name at least one, for example 0x0:1MiB")
-    for region in regions:
-        if not 0 <= region.start < ADDRESSES:
-            raise TreefoldError(f"region at {region.start:#x}: addresses go from 0x0 to {ADDRESSES - 1:#x}")
-        if region.size_bytes < 1:
-            raise TreefoldError(f"region at {region.start:#x} is empty; give it a size of at least 1 B")
-        if region.start % LINE_BYTES:
-            raise TreefoldError(
-                f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, the payload of a packet"
-            )
-    ordered = sorted(regions, key=lambda region: region.start)
-    for before, after in pairwise(ordered):
-        if before.start + before.size_bytes > after.start:
+    read = list(map(_read, regions))
+    for before, after in pairwise(sorted(read, key=lambda region: region.start)):
+        if _end(before) > after.start:
             raise TreefoldError(
                 f"regions {_name(before)} and {_name(after)} overlap, so switches could not tell their operands apart; "
-                f"start the second at {-(-(before.start + before.size_bytes) // LINE_BYTES) * LINE_BYTES:#x} or later"
+                f"start the second at {-(-_end(before) // LINE_BYTES) * LINE_BYTES:#x} or later"
             )
+    return read
+
+
+def _read(given: Region) -> Region:
+    start = given.start
+    if not isinstance(start, SupportsIndex) or not 0 <= start.__index__() < ADDRESSES:
+        at = f"{start:#x}" if isinstance(start, int) else checks.shown(start)
+        raise TreefoldError(f"region at {at}: addresses go from 0x0 to {ADDRESSES - 1:#x}, in whole numbers")
+    region = given._replace(start=start.__index__(), size_bytes=checks.size(given.size_bytes))
+    if not region.size_bytes:
+        raise TreefoldError(f"region at {region.start:#x} is empty; give it a size of at least 1 B")
+    if region.start % LINE_BYTES:
+        raise TreefoldError(
+            f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, the payload of a packet"
+        )
+    if _end(region) > ADDRESSES:
+        raise TreefoldError(
+            f"region {_name(region)} ends after the last address, {ADDRESSES - 1:#x}; start it lower, or make it "
+            "smaller"
+        )
+    return region
+
+
+def _end(region: Region) -> int:
+    return region.start + checks.size(region.size_bytes)
 
 
 def _name(region: Region) -> str:
-    return f"{region.start:#x}:{format_size(region.size_bytes)}"
+    return f"{region.start:#x}:{format_size(checks.size(region.size_bytes))}"
 
 
 def _in_order(name: str) -> tuple[str, int]:

@@ -1,16 +1,37 @@
 """The results of planning, simulating and describing: mostly frozen dataclasses; the names of fields say their units.
 
-`as_dict()` returns a dictionary with the keys that `--json` prints; `treefold plan --json` prints some more.
-`Comparison` and `treefold.training.TrainingReport` are sequences of results: their `rows()` is the list that `--json`
-prints, and they have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`, and that of
+`as_dict()` of a dataclass returns a dictionary with the keys that `--json` prints; `treefold plan --json` prints some
+more. `Bound` is a named tuple without it: `BoundReport.as_dict()` has its values. `Comparison` and
+`treefold.training.TrainingReport` are sequences of results: their `rows()` is the list that `--json` prints, and they
+have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`, and that of
 `treefold.simulate_together` in `treefold.job_results`.
 """
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from treefold import checks
 from treefold._core import Plan, format_bandwidth, format_size, format_time
+from treefold.packet_results import FabricReport, LinkUtilization, PacketReport
+from treefold.plan_results import Candidate, Choice, NetworkCounts, PlanSummary
 from treefold.records import Record, Table, hidden, inline, keyed, optional
+
+__all__ = [
+    "Bound",
+    "BoundReport",
+    "Candidate",
+    "Choice",
+    "Comparison",
+    "FabricReport",
+    "LinkUtilization",
+    "NetworkCounts",
+    "NetworkSummary",
+    "PacketReport",
+    "PlanSummary",
+    "Prediction",
+    "Replanned",
+    "Verdict",
+]
 
 
 @dataclass(frozen=True)
@@ -25,6 +46,13 @@ class NetworkSummary(Record):
         ranks: How many accelerators take part in collectives; the others only relay.
         reduce: How many switches can reduce.
         multicast: How many switches can multicast.
+
+    Example:
+        >>> summary = treefold.describe("dgx2:planes=6")
+        >>> summary.accelerators, summary.switches, summary.reduce
+        (16, 12, 12)
+        >>> summary.as_dict()["ranks"]
+        16
 
     """
 
@@ -44,6 +72,11 @@ class Verdict(Record):
     Attributes:
         correct: Whether the plan computes its collective, and keeps its promises about the use of links within a step.
         reason: The first fault of the plan; empty if it is correct.
+
+    Example:
+        >>> verdict = treefold.check(treefold.plan("ring:4", "ring"))
+        >>> bool(verdict), verdict.reason
+        (True, '')
 
     """
 
@@ -67,6 +100,10 @@ class Bound(NamedTuple):
         method: The method that found the bound, in words, for example `minimum cuts`, `graph strength` or `linear
             program`.
 
+    Example:
+        >>> treefold.bound("ring:4").all_reduce
+        Bound(rate_Bps=21333333333.333332, is_exact=True, method="minimum cuts meet the ranks' capacity")
+
     """
 
     rate_Bps: float | None
@@ -87,6 +124,13 @@ class BoundReport(Record):
         latency_s: The seconds that no all-reduce of any size can beat: the latency between the two ranks that are
             farthest apart.
 
+    Example:
+        >>> report = treefold.bound("torus:4x4")
+        >>> report
+        BoundReport(reduce_scatter_all_gather=34.133GB/s, all_reduce=34.133GB/s, latency=600ns)
+        >>> report.latency_s
+        6e-07
+
     """
 
     reduce_scatter_all_gather: Bound
@@ -95,7 +139,13 @@ class BoundReport(Record):
     latency_s: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `treefold bound --json` prints: the rates by name, `exact`, `method` and `latency_s`."""
+        """Return what `treefold bound --json` prints: the rates by name, `exact`, `method` and `latency_s`.
+
+        Example:
+            >>> treefold.bound("ring:4").as_dict()["exact"]
+            {'reduce_scatter_all_gather_Bps': True, 'all_reduce_Bps': True}
+
+        """
         bounds = {f"{name}_Bps": bound for name, bound in self.bounds().items()}
         return {
             **{name: bound.rate_Bps for name, bound in bounds.items()},
@@ -105,7 +155,13 @@ class BoundReport(Record):
         }
 
     def bounds(self) -> dict[str, Bound]:
-        """Return the bounds that the network has, by the names of the fields; `in_network` may be missing."""
+        """Return the bounds that the network has, by the names of the fields; `in_network` may be missing.
+
+        Example:
+            >>> list(treefold.bound("ring:4").bounds())
+            ['reduce_scatter_all_gather', 'all_reduce']
+
+        """
         named = {name: getattr(self, name) for name in ("reduce_scatter_all_gather", "all_reduce", "in_network")}
         return {name: bound for name, bound in named.items() if bound is not None}
 
@@ -113,100 +169,6 @@ class BoundReport(Record):
         rates = {name: bound.rate_Bps for name, bound in self.bounds().items()}
         shown = [f"{name}={'unlimited' if rate is None else format_bandwidth(rate)}" for name, rate in rates.items()]
         return f"BoundReport({', '.join(shown)}, latency={format_time(self.latency_s)})"
-
-
-@dataclass(frozen=True)
-class LinkUtilization(Record):
-    """How much links are used, from 0 to 1.
-
-    A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included,
-    divided by the time of the collective.
-
-    Attributes:
-        mean: The mean utilization of all links.
-        max: The utilization of the busiest link.
-
-    """
-
-    mean: float
-    max: float
-
-
-@dataclass(frozen=True)
-class FabricReport(Record):
-    """The counts of the packet simulator for a fabric, whose switches reduce.
-
-    Attributes:
-        op: The operator by which switches reduced; None if they reduced nothing.
-        evictions: How many partial sums left their reduction tables early.
-        timeouts: How many of the evictions were timeouts.
-        bypasses: How many times a pull found no room for an entry in a reduction table, so that its answers were
-            forwarded unreduced.
-        stalls: How many pulls had to wait at their first switch for an entry in its reduction table.
-        failed_allocations: How many times a wave asked for a counter of its wave controller and found none.
-        retransmissions: How many packets were sent again over a link because they, or one before them, arrived corrupt.
-        duplicates: How many packets arrived on a link a second time and were dropped.
-        table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
-            on a deterministic machine, whose reduction tables are as large as they need to be.
-        timeout_cycles: The number of cycles after which an untouched entry is evicted; None if nothing is pushed, or
-            `table_bytes` is None.
-        table_peak_bytes: The most bytes that any reduction table held.
-        packet_latency_s: The mean time, in seconds, of a packet between its endpoints.
-        waves: How many waves a rank may have outstanding; None if any number may be, and if the plan neither pulls nor
-            pushes.
-        memory_read_bytes: The bytes that all ranks together read from memory.
-        memory_written_bytes: The bytes that all ranks together wrote to memory.
-        digest: A digest of the bits of all sums in floating point, which depend on the order in which switches add;
-            None if the plan neither pulls nor pushes.
-
-    """
-
-    op: str | None
-    evictions: int
-    timeouts: int
-    bypasses: int
-    stalls: int
-    failed_allocations: int
-    retransmissions: int
-    duplicates: int
-    table_bytes: int | None
-    timeout_cycles: int | None
-    table_peak_bytes: int
-    packet_latency_s: float
-    waves: int | None
-    memory_read_bytes: int
-    memory_written_bytes: int
-    digest: str | None
-
-
-@dataclass(frozen=True)
-class PacketReport(Record):
-    """The counts of the packet simulator.
-
-    Attributes:
-        cycles: The time in cycles of the machine's clock.
-        clock_hz: The machine's clock, in cycles per second.
-        packets: How many packets were sent.
-        flits: How many flits the packets had, head flits included.
-        head_flits: How many of the flits were head flits.
-        buffer_peak_flits: The most flits that any virtual channel's buffer held; None in a fabric, and if nothing was
-            sent.
-        buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
-            rate. None in a fabric, and if nothing was sent.
-        switches: The kind of the switches: `routers` or `fabric`.
-        fabric: The counts for the fabric; None if switches were routers. Dictionaries have its fields beside these.
-
-    """
-
-    cycles: int
-    clock_hz: float
-    packets: int
-    flits: int
-    head_flits: int
-    buffer_peak_flits: int | None
-    buffer_cover: float | None
-    switches: str
-    fabric: FabricReport | None = inline()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -239,6 +201,11 @@ class Prediction(Record):
         winner: Whether this is the fastest algorithm of a comparison at this size, the first of them if several are
             equally fast; False if nothing takes time, and None outside of comparisons.
 
+    Example:
+        >>> prediction = treefold.simulate(treefold.plan("torus:4x4", "multitree"), size_bytes="1MiB")
+        >>> f"{prediction.time_s * 1e6:.1f} us", prediction.as_dict()["model"]
+        ('42.5 us', 'analytic')
+
     """
 
     algorithm: str
@@ -265,127 +232,62 @@ class Prediction(Record):
 
 
 class Comparison(Table[Prediction]):
-    """Predictions for several algorithms and sizes, size by size."""
+    """Predictions for several algorithms and sizes, size by size.
+
+    Example:
+        >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=["1KiB", "1MiB"])
+        >>> comparison
+        Comparison(2 algorithms, sizes 1KiB, 1MiB)
+        >>> [row["algorithm"] for row in comparison.rows()]
+        ['ring', 'multitree', 'ring', 'multitree']
+
+    """
 
     def sizes(self) -> list[int]:
-        """Return the sizes that were compared, in bytes."""
+        """Return the sizes that were compared, in bytes.
+
+        Example:
+            >>> treefold.compare("ring:4", "ring", sizes_bytes=["1KiB", "1MiB"]).sizes()
+            [1024, 1048576]
+
+        """
         return list(dict.fromkeys(each.size_bytes for each in self))
 
-    def at(self, size_bytes: int) -> list[Prediction]:
-        """Return the predictions for one size, the fastest first."""
-        return sorted((each for each in self if each.size_bytes == size_bytes), key=lambda each: each.time_s)
+    def at(self, size_bytes: int | str) -> list[Prediction]:
+        """Return the predictions for one size, the fastest first.
+
+        Args:
+            size_bytes: The size, in bytes or as a text with a unit such as `1MiB`.
+
+        Returns:
+            The predictions; the list is empty if this size was not compared.
+
+        Raises:
+            TreefoldError: If it is not a size.
+
+        Example:
+            >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=["1KiB"])
+            >>> [each.algorithm for each in comparison.at("1KiB")], comparison.at("2KiB")
+            (['multitree', 'ring'], [])
+
+        """
+        size = checks.size(size_bytes)
+        return sorted((each for each in self if each.size_bytes == size), key=lambda each: each.time_s)
 
     def fastest(self) -> list[Prediction]:
-        """Return the fastest prediction for each size."""
+        """Return the fastest prediction for each size.
+
+        Example:
+            >>> treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=["1MiB"]).fastest()[0].algorithm
+            'multitree'
+
+        """
         return [self.at(size)[0] for size in self.sizes()]
 
     def __repr__(self) -> str:
         algorithms = dict.fromkeys(each.algorithm for each in self)
         sizes = [format_size(size) for size in self.sizes()]
         return f"Comparison({len(algorithms)} algorithms, sizes {', '.join(sizes)})"
-
-
-@dataclass(frozen=True)
-class Candidate(Record):
-    """An algorithm that `auto` considered, as `treefold plan --json` lists it under `choice`.
-
-    Attributes:
-        algorithm: The algorithm, with the number of trees if that was limited.
-        time_s: The predicted time, in seconds; None if the algorithm was not tried or does not fit.
-        latency_s: The seconds of that time that even a vector of one byte takes; None if `time_s` is None.
-        reason: The reason why the algorithm was not tried or does not fit; None if it has a time.
-
-    """
-
-    algorithm: str
-    time_s: float | None
-    latency_s: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Choice(Record):
-    """The reason why `auto` chose an algorithm, as `treefold plan --json` prints it under `choice`.
-
-    Attributes:
-        simulator: The simulator that compared the candidates (`model` in dictionaries and JSON).
-        size_bytes: The size for which the candidates were compared, in bytes.
-        candidates: All candidates, in the order in which they were tried.
-
-    """
-
-    simulator: str = keyed("model")
-    size_bytes: int
-    candidates: tuple[Candidate, ...]
-
-    def fastest(self) -> Candidate:
-        """Return the candidate that was chosen."""
-        timed = [(each.time_s, place) for place, each in enumerate(self.candidates) if each.time_s is not None]
-        return self.candidates[min(timed)[1]]
-
-    def __repr__(self) -> str:
-        tried = f"{len(self.candidates)} candidates by {self.simulator} at {format_size(self.size_bytes)}"
-        return f"Choice({self.fastest().algorithm} of {tried})"
-
-
-@dataclass(frozen=True)
-class NetworkCounts(Record):
-    """The network of a plan in a few numbers.
-
-    Attributes:
-        name: The spec, or the name in the file.
-        accelerators: How many nodes compute, ranks or not.
-        switches: How many nodes only forward, or reduce and multicast.
-        links: How many links there are, each in one direction: a cable is two.
-
-    """
-
-    name: str
-    accelerators: int
-    switches: int
-    links: int
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PlanSummary(Record):
-    """A plan in a few numbers.
-
-    Attributes:
-        algorithm: The algorithm that made the plan.
-        collective: The collective that the plan computes.
-        size_bytes: The size that the plan was made for, in bytes; None if it is unknown. The plan runs at any size.
-        topology: The network that the plan is for.
-        trees: How many trees the plan has.
-        steps: How many steps the plan takes, from the first send to the last; None if its trees stream chunks.
-        max_height: The height of the highest tree, in edges.
-        mean_height: The mean height of the trees.
-        max_fanout: The largest number of children of a node in a tree.
-        mean_max_fanout: The largest fanout of each tree, averaged over the trees.
-        rate_Bps: The throughput for large vectors, in bytes of the vector per second, which the busiest link limits;
-            None if nothing is sent.
-        normalized_throughput: The rate as a fraction of the rate at which trees would use all cables fully (MTree
-            paper); None if a link has no opposite one, if nothing is sent, and for collectives other than all-reduce.
-        busiest_link: The link with the largest load for its bandwidth, which limits the rate, as `source -> target`;
-            None if nothing is sent. Dictionaries leave it out.
-
-    """
-
-    algorithm: str
-    collective: str
-    size_bytes: int | None
-    topology: NetworkCounts
-    trees: int
-    steps: int | None
-    max_height: int
-    mean_height: float
-    max_fanout: int
-    mean_max_fanout: float
-    rate_Bps: float | None
-    normalized_throughput: float | None
-    busiest_link: str | None = hidden()
-
-    def __repr__(self) -> str:
-        return f"PlanSummary({self.algorithm}, {self.collective} on {self.topology.name}, trees={self.trees})"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -400,6 +302,12 @@ class Replanned(Record):
         old: The prediction for the old plan on the changed network; None if it does not run there.
         new: The prediction for the new plan.
         kept_trees: How many trees of the old plan the new plan keeps.
+
+    Example:
+        >>> ring = treefold.topology("ring:4")
+        >>> replanned = treefold.replan(treefold.plan(ring, "ring"), ring.without_links([("GPU0", "GPU1")]))
+        >>> replanned.serves, replanned.gave_way
+        (True, '')
 
     """
 

@@ -20,6 +20,12 @@ class TableEntry(NamedTuple):
         start: The start of its part of the vector, in bytes.
         size: The size of its part of the vector, in bytes.
 
+    Example:
+        >>> tables = treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes="64KiB")
+        >>> entry = tables.tables[0][0]
+        >>> entry.op, entry.step, entry.size
+        ('Reduce', 1, 4096)
+
     """
 
     op: str
@@ -46,6 +52,11 @@ class ScheduleTables(Record):
         flit_types: The codes of the types of flits (Table II), by the name of the type.
         flit_formats: The fields of each kind of flit, each with its number of bits (Fig. 8).
 
+    Example:
+        >>> tables = treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes="64KiB")
+        >>> tables.entries, tables.entry_bits, tables.bytes
+        (25, 200, 625)
+
     """
 
     tables: Sequence[Sequence[TableEntry]]
@@ -57,7 +68,13 @@ class ScheduleTables(Record):
     flit_formats: dict[str, list[tuple[str, int]]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `treefold plan --tables --json` prints under the key `schedule_tables`."""
+        """Return what `treefold plan --tables --json` prints under the key `schedule_tables`.
+
+        Example:
+            >>> treefold.tables(treefold.plan("ring:2", "ring"), size_bytes="64KiB").as_dict()["names"]
+            ['GPU0', 'GPU1']
+
+        """
         listed = [[entry._asdict() for entry in table] for table in self.tables]
         others = ("names", "entries", "entry_bits", "bytes", "flit_types", "flit_formats")
         return {"tables": listed, **{name: plain(getattr(self, name)) for name in others}}

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import _core, checks, progress
@@ -50,7 +49,7 @@ def simulator_of(simulator: str | Machine | None, default: str = "analytic") -> 
 def simulate(
     plan: Plan,
     *,
-    size_bytes: int | None = None,
+    size_bytes: int | str | None = None,
     simulator: str | Machine | None = None,
     link_model: str = "propagation",
 ) -> Prediction:
@@ -58,8 +57,8 @@ def simulate(
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
-            unknown.
+        size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`; by default the size that
+            the plan was made for, or 64 MiB if that is unknown.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
             the packet simulator runs the plan.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
@@ -67,8 +66,9 @@ def simulate(
 
     Raises:
         TreefoldError: If a simulator or a link model is unknown, the size is not a whole number of bytes from 0 to
-            1e18, or the parameters of the machine do not fit together.
-        MisfitError: If nothing of the plan reads an option of the machine that is not at its default.
+            1e18 nor the text of one, or the parameters of the machine do not fit together.
+        MisfitError: If switches of the plan reduce and those of the machine are routers, or nothing of the plan reads
+            an option of the machine that is not at its default.
 
     Example:
         >>> treefold.simulate(treefold.plan("torus:4x4", "ring"), size_bytes=1 << 20)
@@ -91,7 +91,7 @@ def simulate(
 def trace(
     plan: Plan,
     *,
-    size_bytes: int | None = None,
+    size_bytes: int | str | None = None,
     simulator: str | Machine | None = None,
     link_model: str = "propagation",
 ) -> Trace:
@@ -99,8 +99,8 @@ def trace(
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
-            unknown.
+        size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`; by default the size that
+            the plan was made for, or 64 MiB if that is unknown.
         simulator: The simulator: `flow`, the default, or `packet`; or a `treefold.Machine`, on which the packet
             simulator runs the plan.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
@@ -113,7 +113,9 @@ def trace(
 
     Raises:
         TreefoldError: If the simulator is unknown or has no trace, the link model is unknown, the size is not a whole
-            number of bytes from 0 to 1e18, or the parameters of the machine do not fit together.
+            number of bytes from 0 to 1e18 nor the text of one, or the parameters of the machine do not fit together.
+        MisfitError: If the packet simulator should trace an in-network plan, whose packets are too many to keep each,
+            or if nothing of the plan reads an option of the machine that is not at its default.
 
     Example:
         >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1]
@@ -124,7 +126,7 @@ def trace(
 
 
 def simulate_and_trace(
-    plan: Plan, size_bytes: int | None, simulator: str | Machine | None, link_model: str
+    plan: Plan, size_bytes: int | str | None, simulator: str | Machine | None, link_model: str
 ) -> tuple[Prediction, Trace]:
     """Return the prediction of an event simulator together with its trace."""
     used, link_model = simulator_of(simulator, "flow"), link_model_of(link_model)
@@ -134,7 +136,7 @@ def simulate_and_trace(
 
 
 def _simulate_events(
-    plan: Plan, size_bytes: int | None, simulator: Simulator, link_model: str, record: bool
+    plan: Plan, size_bytes: int | str | None, simulator: Simulator, link_model: str, record: bool
 ) -> tuple[Prediction, Trace]:
     """Return a prediction and a trace; the trace lists transfers only if `record` is true."""
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
@@ -235,18 +237,18 @@ def _prediction(plan: Plan, size: int, simulator: str, link_model: str, simulate
     )
 
 
-def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None = None) -> ScheduleTables:
+def tables(plan: Plan, *, size_bytes: int | str | None = None, machine: Machine | None = None) -> ScheduleTables:
     """Return the schedule tables that network interfaces execute (MultiTree paper, Fig. 5), and how large they are.
 
     Args:
         plan: The plan.
-        size_bytes: The size of the vector; by default the size that the plan was made for, or 64 MiB if that is
-            unknown.
+        size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`; by default the size that
+            the plan was made for, or 64 MiB if that is unknown.
         machine: The machine, which determines the fields of flits and their widths; by default `treefold.Machine()`.
 
     Raises:
-        TreefoldError: If the size is not a whole number of bytes from 0 to 1e18, the machine cannot work, or the plan
-            has so many empty steps that its tables would be nearly all NOPs.
+        TreefoldError: If the size is not a whole number of bytes from 0 to 1e18 nor the text of one, the machine cannot
+            work, or the plan has so many empty steps that its tables would be nearly all NOPs.
 
     Example:
         >>> treefold.tables(treefold.plan("torus:4x4", "multitree"), size_bytes=65536)
@@ -271,22 +273,9 @@ def tables(plan: Plan, *, size_bytes: int | None = None, machine: Machine | None
     )
 
 
-def size_for(plan: Plan, size_bytes: int | None) -> int:
-    """Return `size_bytes`, or else the size that the plan was made for, or else 64 MiB."""
+def size_for(plan: Plan, size_bytes: int | str | None) -> int:
+    """Return `size_bytes` as a number, or else the size that the plan was made for, or else 64 MiB."""
     made_for = checks.plan(plan).size_bytes
     if size_bytes is not None:
-        return whole_size(size_bytes)
+        return checks.size(size_bytes)
     return DEFAULT_SIZE_BYTES if made_for is None else made_for
-
-
-def whole_size(size_bytes: int) -> int:
-    """Return a size as a whole number of bytes.
-
-    Raises:
-        TreefoldError: If it is not such a number.
-
-    """
-    is_number = isinstance(size_bytes, Real) and not isinstance(size_bytes, bool)
-    if not is_number or not 0 <= size_bytes <= 10**18 or size_bytes != int(size_bytes):
-        raise TreefoldError(f"size {checks.shown(size_bytes)}: must be a whole number of bytes between 0 and 1e18")
-    return int(size_bytes)

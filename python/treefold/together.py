@@ -18,7 +18,6 @@ from treefold.simulation import (
     predicted,
     simulator_of,
     size_for,
-    whole_size,
 )
 
 if TYPE_CHECKING:
@@ -49,11 +48,11 @@ class Jobs(NamedTuple):
 def simulate_together(
     plans: Sequence[Plan],
     *,
-    sizes_bytes: int | Sequence[int] | None = None,
+    sizes_bytes: int | str | Sequence[int | str] | None = None,
     simulator: str | Machine = "flow",
     link_model: str = "propagation",
     background_load: float = 0.0,
-    background_bytes: int | None = None,
+    background_bytes: int | str | None = None,
     background_seed: int | None = None,
     alone: bool = True,
 ) -> Interference:
@@ -64,21 +63,23 @@ def simulate_together(
 
     Args:
         plans: The plans; a plan that is listed twice runs twice.
-        sizes_bytes: The size of each plan's vector, or one size for all; by default the size that each plan was made
-            for, or 64 MiB if that is unknown.
+        sizes_bytes: The size of each plan's vector, or one size for all, in bytes or as texts with a unit such as
+            `1MiB`; by default the size that each plan was made for, or 64 MiB if that is unknown.
         simulator: The simulator: `flow` or `packet`; or a `treefold.Machine`, on which the packet simulator runs the
             plans. The switches must be routers.
         link_model: The meaning of a link's latency: `propagation` or `hockney`.
-        background_load: The fraction of its injection bandwidth, from 0 to below 1, that every accelerator sends as
+        background_load: The part of the bandwidth of all its links, from 0 to below 1, that each accelerator sends as
             short messages to random others. The packet simulator sends them as packets, and their head flits count;
             the flow simulator takes their share from the bandwidth of each link.
-        background_bytes: The size of such a message, in bytes; by default 64. Only if there is a load.
-        background_seed: The seed of the messages' times and targets; by default 1. Only if there is a load.
+        background_bytes: The size of such a message, in bytes or as a text with a unit; by default 64. It needs a
+            `background_load`.
+        background_seed: The seed of the messages' times and targets; by default 1. It needs a `background_load`.
         alone: Whether to simulate each plan alone, too, which the slowdown needs.
 
     Raises:
         TreefoldError: If the networks differ in more than their ranks, the analytic simulator is asked for, a plan
-            would run on a fabric, or the background alone is more than a link can carry.
+            would run on a fabric, there are neither as many sizes as plans nor one, the load is not from 0 to below 1,
+            a size or a seed of messages is given without a load, or the background alone is more than a link can carry.
 
     Example:
         >>> ring = treefold.plan("ring:8", "ring", size_bytes=64 << 20)
@@ -91,7 +92,7 @@ def simulate_together(
     return interference(jobs, alone, record=False)[0]
 
 
-def background_of(load: float, message_bytes: int | None, seed: int | None) -> Background | None:
+def background_of(load: float, message_bytes: int | str | None, seed: int | None) -> Background | None:
     """Return the background traffic; None if there is no load.
 
     Raises:
@@ -104,13 +105,13 @@ def background_of(load: float, message_bytes: int | None, seed: int | None) -> B
             raise TreefoldError(f"background {name} {given} has no effect without background traffic; set its load")
     if load == 0:
         return None
-    size = DEFAULT_MESSAGE_BYTES if message_bytes is None else whole_size(message_bytes)
+    size = DEFAULT_MESSAGE_BYTES if message_bytes is None else checks.size(message_bytes)
     return Background(load, size, checks.whole("background seed", 1 if seed is None else seed, 0, 2**63 - 1))
 
 
 def jobs_of(
     plans: Sequence[Plan],
-    sizes_bytes: int | Sequence[int] | None,
+    sizes_bytes: int | str | Sequence[int | str] | None,
     simulator: Simulator,
     link_model: str,
     background: Background | None,
@@ -127,7 +128,11 @@ def jobs_of(
             "the analytic simulator takes one plan at a time, without background traffic; use flow or packet"
         )
     plans = [checks.plan(plan) for plan in ([plans] if isinstance(plans, Plan) else plans)]
-    given = list(sizes_bytes) if isinstance(sizes_bytes, Sequence) else [sizes_bytes] * len(plans)
+    given: Sequence[int | str | None]
+    if isinstance(sizes_bytes, Sequence) and not isinstance(sizes_bytes, str):
+        given = sizes_bytes
+    else:
+        given = [sizes_bytes] * len(plans)
     if len(given) != len(plans):
         raise TreefoldError(f"{len(given)} sizes for {len(plans)} plans; give one size for each, or one for all")
     sizes = [size_for(plan, size) for plan, size in zip(plans, given, strict=True)]

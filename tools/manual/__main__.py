@@ -5,7 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
-from tools.manual import algorithms, drawings, reference, repository
+from tools.manual import algorithms, reference, repository
+from tools.manual.relinking import relinked
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "target" / "manual"
@@ -45,9 +46,9 @@ def main() -> None:
     pages = BUILD / "docs"
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site.toml"))
     shutil.copytree(ROOT / "schema", pages / "schema")
-    for page in pages.glob("*.md"):
-        page.write_text(page.read_text(encoding="utf-8").replace("](../schema/", "](schema/"), encoding="utf-8")
-    drawings.write(pages)
+    for page in pages.rglob("*.md"):
+        text = relinked(page.read_text(encoding="utf-8"), page.relative_to(pages).as_posix())
+        page.write_text(text, encoding="utf-8")
     _copy_package(BUILD / "python" / "treefold")
     sections = SECTIONS | {
         "Algorithms": algorithms.write(pages),

@@ -1,4 +1,7 @@
-"""The drawings of the pages on concepts: two trees on a small network, and a cut through it."""
+"""The drawings of the pages on concepts: two trees on a small network, and a cut through it.
+
+`python -m tools.manual.drawings` writes them beside the pages; a test holds the written files to what is drawn here.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from treefold.report.looks import GREY, INK, picture, style
 
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "concepts"
 PLACES = {"paris": (0.0, 0.0), "london": (0.9, 1.5), "frankfurt": (2.6, 0.2), "dublin": (3.2, 1.8)}
 CABLES = [
     *(("paris", "london", "10 Gbit/s"), ("paris", "frankfurt", "10 Gbit/s"), ("london", "frankfurt", "5 Gbit/s")),
@@ -22,10 +26,9 @@ TREES = {
 }
 
 
-def write(pages: Path) -> None:
-    """Draw the pictures beside the pages that show them."""
-    (pages / "concepts" / "two-trees.svg").write_bytes(_drawn(_two_trees, 2))
-    (pages / "concepts" / "cut.svg").write_bytes(_drawn(_cut, 1))
+def files() -> dict[Path, bytes]:
+    """Return the content of each drawing."""
+    return {FOLDER / "two-trees.svg": _drawn(_two_trees, 2), FOLDER / "cut.svg": _drawn(_cut, 1)}
 
 
 def _drawn(draw: Any, columns: int) -> bytes:
@@ -68,3 +71,8 @@ def _cut(axes: Any, _column: int) -> None:
         axes.text((x + u) / 2, (y + v) / 2 + 0.12, bandwidth, ha="center", fontsize=8, color=GREY)
     axes.plot([1.9, 3.5], [2.2, 0.5], color="#D55E00", linestyle="--", linewidth=2)
     axes.text(2.0, -0.5, "5 Gbit/s cross the cut in each direction", ha="center", color="#D55E00")
+
+
+if __name__ == "__main__":
+    for _path, _content in files().items():
+        _path.write_bytes(_content)

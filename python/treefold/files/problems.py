@@ -8,7 +8,22 @@ from treefold.text import message
 
 
 class TopologyWarning(UserWarning):
-    """Something in a network's file was dropped, ignored or filled in."""
+    """Something in a network's file was dropped, ignored or filled in.
+
+    Example:
+        >>> import warnings
+        >>> import treefold
+        >>> from treefold.importers import TopologyWarning
+        >>> nodes = [{"name": "paris"}, {"name": "london"}]
+        >>> link = {"source": "paris", "target": "london", "both_ways": True, "bandwidth_Bps": 1.25e9}
+        >>> content = {"format": "treefold-topology", "version": 1, "name": "mine", "nodes": nodes, "links": [link]}
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     network = treefold.topology(content)
+        >>> issubclass(caught[0].category, TopologyWarning)
+        True
+
+    """
 
 
 def fail(where: str, problem: str) -> TreefoldError:

@@ -55,6 +55,14 @@ def read(
     Warns:
         TopologyWarning: If self-loops were dropped, and once if values were filled in.
 
+    Example:
+        >>> import treefold
+        >>> from treefold import importers
+        >>> treefold.save(treefold.topology("ring:4"), "ring.json")
+        >>> document = importers.read("ring.json")
+        >>> [node["name"] for node in document["nodes"]], document["links"][0]["bandwidth_Bps"]
+        (['GPU0', 'GPU1', 'GPU2', 'GPU3'], 16000000000.0)
+
     """
     where = os.fspath(path)
     return _complete(_parsed(where), where, bandwidth_Bps, latency_s, node_cap)
@@ -67,7 +75,33 @@ def complete(
     latency_s: float | None = None,
     node_cap: str | None = None,
 ) -> Document:
-    """Complete a topology document as `read` does with that of a file."""
+    """Complete a topology document as `read` does with that of a file.
+
+    Args:
+        content: A topology document, in which values may be missing.
+        bandwidth_Bps: As in `read`.
+        latency_s: As in `read`.
+        node_cap: As in `read`.
+
+    Returns:
+        The topology document with all defaults.
+
+    Raises:
+        TreefoldError: If the document is malformed, or a value is neither in it nor given.
+
+    Warns:
+        TopologyWarning: If self-loops were dropped, and once if values were filled in.
+
+    Example:
+        >>> from treefold import importers
+        >>> nodes = [{"name": "paris"}, {"name": "london"}]
+        >>> link = {"source": "paris", "target": "london", "bandwidth_Bps": 1.25e9, "latency_s": 0.004}
+        >>> content = {"format": "treefold-topology", "version": 1, "name": "mine", "nodes": nodes, "links": [link]}
+        >>> document = importers.complete(content)
+        >>> document["nodes"][0]["kind"], document["links"][0]["both_ways"]
+        ('accelerator', False)
+
+    """
     from treefold.importers.own import parse
 
     where = str(content.get("name", "topology"))

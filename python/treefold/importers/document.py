@@ -3,6 +3,7 @@
 from typing import Any
 
 Document = dict[str, Any]
+"""A network as treefold's own JSON holds it: `format`, `version`, `name`, `nodes` and `links` (docs/files.md)."""
 
 FORMAT = "treefold-topology"
 VERSION = 1

@@ -9,9 +9,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from treefold import _core, progress
+from treefold import _core, checks, progress
 from treefold._core import Forest, Plan, Topology
 from treefold.planning.request import Request, for_core
+
+__all__ = ["is_fabric", "is_in_network", "is_quick"]
+"""What is of use outside of the package."""
 
 
 class Planned(NamedTuple):
@@ -61,21 +64,54 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
     If not, `auto` leaves it out, and `compare` and `train` use it only if it is named.
 
     Args:
-        network: The network.
-        algorithm: The planner. `packing` and `mtree` are quick if the number of ranks times the number of links is at
-            most 300,000, and `blink` if it is at most 30,000; all others are always quick.
+        network: A `Topology`; `treefold.topology` makes one of a spec or a file.
+        algorithm: The planner, one of `treefold.algorithms()`. `packing` and `mtree` are quick if the number of ranks
+            times the number of links is at most 300,000, and `blink` if it is at most 30,000; all others are always
+            quick.
+
+    Raises:
+        TreefoldError: If the network is not a `Topology`, or the algorithm is unknown.
+
+    Example:
+        >>> network = treefold.topology("torus:32x32")
+        >>> treefold.planning.is_quick(network), treefold.planning.is_quick(network, "ring")
+        (False, True)
 
     """
+    checks.network(network)
+    algorithm = checks.name("algorithm", algorithm, [*dict(_core.algorithms()), *PLANNERS])
     return algorithm not in PLANNERS or network.ranks * network.num_links <= PLANNERS[algorithm].most_work
 
 
 def is_in_network(algorithm: str) -> bool:
-    """Tell whether switches reduce in an algorithm's plans."""
+    """Tell whether switches reduce in an algorithm's plans.
+
+    Args:
+        algorithm: One of `treefold.algorithms()`; switches reduce for those whose names begin with `innet`.
+
+    Example:
+        >>> treefold.planning.is_in_network("innet-push"), treefold.planning.is_in_network("ring")
+        (True, False)
+
+    """
     return algorithm.startswith("innet")
 
 
 def is_fabric(network: Topology) -> bool:
-    """Tell whether any switch both reduces and multicasts."""
+    """Tell whether any switch both reduces and multicasts.
+
+    Args:
+        network: A `Topology`; `treefold.topology` makes one of a spec or a file.
+
+    Raises:
+        TreefoldError: If the network is not a `Topology`.
+
+    Example:
+        >>> [treefold.planning.is_fabric(treefold.topology(spec)) for spec in ("dgx2", "ring:4")]
+        [True, False]
+
+    """
+    checks.network(network)
     return any(map(all, list(zip(*network.abilities(), strict=True))[network.ranks :]))
 
 

@@ -21,6 +21,10 @@ class Settings:
             Each of its accelerators is a worker: by name if all workers have names, else in order. All its links must
             be between accelerators. By default all pairs are measured.
 
+    Raises:
+        TreefoldError: If `seconds` is not a number above 0, `most_bytes` is not a whole number of at least 1, or
+            `links` is not a topology document.
+
     Example:
         >>> from treefold import probe
         >>> probe.Settings(seconds=30.0, parallel=True).most_bytes
@@ -34,6 +38,9 @@ class Settings:
     links: Document | None = None
 
     def __post_init__(self) -> None:
+        if self.seconds is not None and checks.number("seconds", self.seconds, "seconds") <= 0:
+            raise TreefoldError(f"seconds is {checks.shown(self.seconds)}; it must be above 0, for example 30")
+        checks.whole("most_bytes", self.most_bytes, 1, 2**63 - 1)
         if not isinstance(self.links, dict | None):
             raise TreefoldError(
                 f"links {checks.shown(self.links)} is not a topology document; read a file with read_links"

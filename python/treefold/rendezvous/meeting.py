@@ -72,13 +72,31 @@ class Rendezvous:
         Raises:
             TreefoldError: On every worker that waits, naming the workers that did not come in time or are gone.
 
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from treefold import runtime
+            >>> with ThreadPoolExecutor(2) as pool:
+            ...     list(pool.map(lambda place: place.exchange(f"I am {place.rank}".encode()), runtime.local(2)))
+            [[b'I am 0', b'I am 1'], [b'I am 0', b'I am 1']]
+
         """
         if len(blob) > MAX_BLOB_BYTES:
             raise TreefoldError(f"a blob of {len(blob)} bytes is too large to exchange; the most is {MAX_BLOB_BYTES}")
         return self._gather(bytes(blob))
 
     def close(self) -> None:
-        """Leave; it may be called again. Workers that still wait for this one get an error that names it."""
+        """Leave; it may be called again. Workers that still wait for this one get an error that names it.
+
+        Example:
+            >>> from treefold import runtime
+            >>> stays, leaves = runtime.local(2)
+            >>> leaves.close()
+            >>> stays.exchange(b"hello")
+            Traceback (most recent call last):
+                ...
+            treefold.TreefoldError: worker 1 has left the group; look at its output
+
+        """
         close, self._close = self._close, lambda: None
         close()
 

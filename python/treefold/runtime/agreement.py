@@ -18,7 +18,7 @@ def agreed_plan(
     meeting: Rendezvous,
     plan: Plan | None,
     network: Topology | str | None,
-    size_bytes: int,
+    size_bytes: int | str,
     options: Mapping[str, Any],
     collective: str = "all-reduce",
 ) -> Plan:
@@ -60,7 +60,7 @@ def agreed_plan(
 def plan_for(
     names: Sequence[str | None],
     network: Topology | str | None,
-    size_bytes: int,
+    size_bytes: int | str,
     options: Mapping[str, Any],
     collective: str = "all-reduce",
 ) -> Plan:

@@ -63,11 +63,29 @@ class Group:
         return self._plans.all_reduce
 
     def derived(self, collective: str, root: int = 0) -> Plan:
-        """Return the plan of another collective over the same trees; `root` is a rank of the plan, not a worker."""
+        """Return the plan of another collective over the same trees.
+
+        Args:
+            collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
+            root: The rank of the plan, not the worker, that broadcasts or receives.
+
+        Example:
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.derived("broadcast", root=1).collective)
+            ['broadcast', 'broadcast']
+
+        """
         return self._plans.derived(collective, root)
 
     def current(self, plan: Plan) -> Plan:
-        """Return the current plan for the same collective as `plan`, which may be outdated."""
+        """Return the current plan for the same collective as `plan`, which may be outdated.
+
+        Example:
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.current(group.plan) is group.plan)
+            [True, True]
+
+        """
         return self._plans.current(plan)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
@@ -108,6 +126,7 @@ class Group:
             >>> def work(group):
             ...     array = np.full(2, group.worker)
             ...     group.broadcast(array, root=1)
+            ...     group.all_reduce(np.zeros(1))  # nobody leaves before all are done
             ...     return array.tolist()
             >>> runtime.in_threads(3, work)
             [[1, 1], [1, 1], [1, 1]]
@@ -133,6 +152,7 @@ class Group:
             >>> def work(group):
             ...     array = np.full(2, 10.0**group.worker)
             ...     group.reduce(array, root=2)
+            ...     group.all_reduce(np.zeros(1))  # nobody leaves before all are done
             ...     return array.tolist() if group.worker == 2 else None
             >>> runtime.in_threads(3, work)
             [None, None, [111.0, 111.0]]
@@ -252,6 +272,16 @@ class Group:
             TreefoldError: If the workers disagree, the type lacks the operator, the array does not fit, or the group is
                 closed.
 
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> def work(group):
+            ...     array = np.full(2, 10.0**group.worker)
+            ...     group.run(group.plan, array, op="max")
+            ...     return array.tolist()
+            >>> runtime.in_threads(2, work)
+            [[10.0, 10.0], [10.0, 10.0]]
+
         """
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
@@ -268,7 +298,14 @@ class Group:
         self.transport.run(program, operation)
 
     def changes(self) -> list[str]:
-        """Return the changes of the network since the last call, a line each; without `adapt` there are none."""
+        """Return the changes of the network since the last call, a line each; without `adapt` there are none.
+
+        Example:
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.changes())
+            [[], []]
+
+        """
         return []
 
     def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
@@ -281,6 +318,18 @@ class Group:
         Close the group after a collective in which all workers wait for each other, such as an all-reduce. The root of
         a broadcast, for example, may be done before the others; if it then closes the group, they get a
         `RankLostError`.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> def work(group):
+            ...     array = np.ones(1)
+            ...     group.all_reduce(array)
+            ...     group.close()
+            ...     return array.item()
+            >>> runtime.in_threads(2, work)
+            [2.0, 2.0]
+
         """
         self._is_closed = True
         self.transport.close()

@@ -39,7 +39,7 @@ def join(
     plan: Plan | None = None,
     network: Topology | str | None = None,
     *,
-    size_bytes: int = DEFAULT_SIZE_BYTES,
+    size_bytes: int | str = DEFAULT_SIZE_BYTES,
     timeouts: Timeouts = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
@@ -52,7 +52,7 @@ def join(
         plan: A plan for all-reduce. Worker 0's is used, and a worker with another one gets an error.
         network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
             a file. Without both, workers are assumed to reach each other equally well.
-        size_bytes: The size of the vectors for which a plan is made, in bytes.
+        size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
         timeouts: How long to wait for other workers.
         engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
             `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
@@ -125,8 +125,8 @@ def in_threads(workers: int, work: Callable[[Group], _Result], **options: Any) -
         options: Arguments of `join` by their names, such as `network` or `algorithm`.
 
     Raises:
-        TreefoldError: If there are fewer than 1 or more than 65536 workers, the threads cannot join, or `work` raises
-            it.
+        TreefoldError: If there are fewer than 1 or more than 65536 workers, or the threads cannot join; any error of
+            `work` is raised again.
 
     Example:
         >>> from treefold import runtime

@@ -7,8 +7,9 @@ class Timeouts(NamedTuple):
     """The timeouts of a group, in seconds.
 
     Attributes:
-        silence_s: After this many seconds without a byte, an operation over TCP pings all workers; those that do not
-            answer within the same time again are lost. Over MPI or torch the operation fails at once.
+        silence_s: After this many seconds without a byte, an operation over TCP pings all workers; workers that do not
+            answer within another `silence_s` are lost. Over MPI or torch, the operation fails after `silence_s`,
+            without a ping.
         dead_after_s: If the other end of a TCP connection does not acknowledge data for so long, the connection is cut.
         operation_s: If an operation over TCP takes longer, all workers give it up, although all of them answer; None
             sets no limit.

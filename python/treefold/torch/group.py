@@ -29,7 +29,17 @@ _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """A process group that runs operations on CPU tensors of `least_bytes` or more by a plan."""
+    """A process group that runs operations on CPU tensors of `least_bytes` or more by a plan.
+
+    Example:
+        >>> import torch.distributed as dist
+        >>> import treefold.torch
+        >>> dist.init_process_group("treefold", store=dist.HashStore(), rank=0, world_size=1)
+        >>> isinstance(dist.group.WORLD, treefold.torch.ProcessGroup)
+        True
+        >>> dist.destroy_process_group()
+
+    """
 
     def __init__(self, given: Any, options: object) -> None:
         """Make a process group; all of its ranks do so at the same time.
@@ -191,6 +201,14 @@ def register() -> None:
     """Make the backend known to torch.distributed; harmless when called again.
 
     `import treefold.torch` calls it, which PyTorch 2.15 and later do by themselves.
+
+    Example:
+        >>> import torch.distributed as dist
+        >>> import treefold.torch
+        >>> treefold.torch.register()
+        >>> "treefold" in dist.Backend.backend_list
+        True
+
     """
     if "TREEFOLD" not in c10d.Backend._plugins:
         c10d.Backend.register_backend("treefold", _create, extended_api=True, devices=["cpu", "cuda"])

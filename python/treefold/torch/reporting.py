@@ -13,22 +13,31 @@ _reported: set[str] = set()
 
 
 class Status(NamedTuple):
-    """Says which operations of a process group run by a plan; `str` makes a sentence of it."""
+    """Says which operations of a process group run by a plan; `str` makes a sentence of it.
+
+    Attributes:
+        algorithm: The algorithm of the plan; None if nothing is planned.
+        network: The name of the plan's network; None if nothing is planned.
+        ranks: How many ranks the process group has.
+        least_bytes: The size in bytes below which tensors are passed on.
+        transport: The transport that carries the plan's messages.
+        wraps: The backends to which everything else is passed on.
+        reason: The reason why nothing is planned; empty if something is.
+
+    Example:
+        >>> from treefold.torch import Status
+        >>> print(Status("ring", "ring:4", ranks=4, least_bytes=4096, transport="tcp", wraps="gloo", reason=""))
+        treefold plans CPU tensors of 4KiB or more with ring on network 'ring:4' (4 ranks), over tcp; ...
+
+    """
 
     algorithm: str | None
-    """The algorithm of the plan; None if nothing is planned."""
     network: str | None
-    """The name of the plan's network; None if nothing is planned."""
     ranks: int
-    """How many ranks the process group has."""
     least_bytes: int
-    """The size in bytes below which tensors are passed on."""
     transport: str
-    """The transport that carries the plan's messages."""
     wraps: str
-    """The backends to which everything else is passed on."""
     reason: str
-    """Why nothing is planned; empty if something is."""
 
     def __str__(self) -> str:
         if self.algorithm is None:

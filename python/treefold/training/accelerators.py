@@ -16,14 +16,13 @@ from treefold.training.layers import Layer, LayerTime
 from treefold.training.systolic import Systolic
 
 Accelerator = Systolic | Gpu
+"""An accelerator of either kind; a TPU is a `Gpu`, too."""
 
 ACCELERATORS: Mapping[str, Accelerator] = {"systolic": Systolic(), **GPUS}
 """The accelerators that treefold knows, by name."""
 
 OPTIMIZERS: Mapping[str, int | None] = {"none": None, "sgd": 0, "momentum": 1, "adam": 2}
-"""The numbers of 32 bits that an optimizer keeps for each parameter; None if nothing is updated."""
-
-_MOST_SAMPLES = 10**9
+"""How many 32-bit values each optimizer keeps for a parameter; None if nothing is updated."""
 
 
 def accelerator_of(given: Any, assumed: str, numbers: str | None) -> Accelerator:
@@ -57,8 +56,7 @@ def accelerator_of(given: Any, assumed: str, numbers: str | None) -> Accelerator
 
 
 def check_batch(accelerator: Accelerator, batch: int) -> None:
-    """Refuse a batch that is not a whole number of samples, or that does not fit the arrays of a `Systolic`."""
-    checks.whole("batch", batch, 1, _MOST_SAMPLES)
+    """Refuse a batch that does not fit the arrays of a `Systolic`."""
     if isinstance(accelerator, Systolic):
         accelerator.check_batch(batch)
 

@@ -28,6 +28,7 @@ NUMBERS = {"fp32": 4, "tf32": 4, "bf16": 2, "fp8": 2}
 `bf16` stands for `fp16`, too, which is as fast. With `fp8`, numbers are cast just before a product.
 """
 _MOST_MULTIPROCESSORS = 10**6
+_MOST_NUMBER_BYTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,9 @@ class Gpu:
         gradient_bytes: The gradient of each parameter has this many bytes.
         compute_overhead: A software all-reduce takes this part of the compute while it runs, from 0 to below 1; the
             default, 0.2, stands for 16 of a Volta's 80 multiprocessors.
+
+    Raises:
+        TreefoldError: If a number is not in its range, or `other_peaks` has an unknown type of numbers.
 
     Example:
         >>> import treefold
@@ -76,8 +80,10 @@ class Gpu:
     compute_overhead: float = 0.2
 
     def __post_init__(self) -> None:
-        for name in ("peak_flops", "memory_Bps", "number_bytes", "gradient_bytes"):
+        for name in ("peak_flops", "memory_Bps"):
             check_positive(f"{self.name}'s {name}", getattr(self, name))
+        for name in ("number_bytes", "gradient_bytes"):
+            checks.whole(f"{self.name}'s {name}", getattr(self, name), 1, _MOST_NUMBER_BYTES)
         for name in ("attainable", "attainable_memory"):
             check_positive(f"{self.name}'s {name}", getattr(self, name), most=1)
         if self.memory_bytes is not None:
@@ -92,6 +98,11 @@ class Gpu:
 
         Raises:
             TreefoldError: If the GPU does not have this type.
+
+        Example:
+            >>> from treefold.training import GPUS
+            >>> f"{GPUS['h100'].computing_with('fp8').peak_flops / GPUS['h100'].peak_flops:.1f} times as fast"
+            '2.0 times as fast'
 
         """
         if numbers == "bf16":
@@ -110,6 +121,13 @@ class Gpu:
             batch: The number of samples of this GPU.
             needs_input_gradient: Whether anything before the layer is trained, so that its input has a gradient.
 
+        Example:
+            >>> from treefold.training import GPUS, linear
+            >>> layer = linear("fc", 4096, 4096, positions=512)
+            >>> forward_s, backward_s = GPUS["h100"].layer_time(layer, 8, needs_input_gradient=True)
+            >>> backward_s / forward_s
+            2.0
+
         """
         moved = layer.elements * batch
         of_input, of_filters = gradients(layer, needs_input_gradient=needs_input_gradient)
@@ -123,11 +141,27 @@ class Gpu:
         return LayerTime(self._product_s(forward, traffic) + self._elementwise_s(moved, layer.kernels), backward)
 
     def optimizer_s(self, parameters: int, optimizer_bytes: int) -> float:
-        """Return how long an update takes that moves `optimizer_bytes` for each parameter, in one fused kernel."""
+        """Return the seconds of an update that moves `optimizer_bytes` for each parameter, in one fused kernel.
+
+        Example:
+            >>> from treefold.training import Gpu
+            >>> Gpu(name="mine", peak_flops=500e12, memory_Bps=2e12).optimizer_s(10**9, 18)
+            0.01
+
+        """
         return max(self.launch_s, self._traffic_s(parameters * optimizer_bytes)) if optimizer_bytes else 0.0
 
     def accumulation_s(self, gradient_bytes: int) -> float:
-        """Return how long it takes to add gradients of so many bytes to others: both are read, and the sum written."""
+        """Return the seconds that it takes to add gradients of so many bytes to others.
+
+        Both are read, and the sum is written.
+
+        Example:
+            >>> from treefold.training import Gpu
+            >>> Gpu(name="mine", peak_flops=500e12, memory_Bps=2e12, attainable_memory=1.0).accumulation_s(2 * 10**9)
+            0.003
+
+        """
         return max(self.launch_s, self._traffic_s(3 * gradient_bytes)) if gradient_bytes else 0.0
 
     def _product_s(self, product: Product, traffic_s: float) -> float:

@@ -43,9 +43,8 @@ def train(
         model: The model to train: a built-in one (`treefold.training.MODELS`), a file of layers, `my_module:build` for
             your own PyTorch module, or a `Model`.
         network: A `Topology`, a spec, or the path of a file; every rank is an accelerator that trains.
-        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
-            that fit the network; one that needs a solver is included only if it takes seconds at most
-            (`treefold.planning.is_quick`). A named algorithm that cannot plan is left out with a warning.
+        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all that fit
+            the network and take seconds at most (`treefold.planning.is_quick`).
         simulator: The simulator of the collectives: one of `treefold.SIMULATORS`, by default `analytic`; or a
             `treefold.Machine`, on which the packet simulator runs the plans.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
@@ -63,8 +62,10 @@ def train(
         TreefoldError: If an argument is unknown, or its value is not possible.
         Interrupted: If the user interrupts; its `rows` are the iterations that were predicted before.
 
+    Warns:
+        UserWarning: If a rank needs more memory than the accelerator has, or a named algorithm is left out.
+
     Example:
-        >>> import treefold
         >>> report = treefold.train("resnet50", "torus:4x4", "ring,multitree", batch=32, overlap="layer")
         >>> report.fastest().algorithm
         'multitree'
@@ -77,8 +78,7 @@ def train(
     common = common_machine(network, names, simulator_of(simulator))
     whole = _model(model, inputs)
     recipe = recipe_of(TrainingOptions(**training), network.ranks, whole.accelerator)
-    groups = groups_of(under(network, link_model), recipe.model_parallel)
-    collectives = CollectiveModel(groups, common, link_model)
+    collectives = CollectiveModel(groups_of(under(network, link_model), recipe.model_parallel), common, link_model)
     part = cut(whole, recipe.model_parallel) if recipe.model_parallel > 1 else whole
     setup = _setup(whole, part, recipe, network.name, common.name)
     _warn_of_memory(setup, whole)

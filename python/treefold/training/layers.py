@@ -39,15 +39,15 @@ class Layer(NamedTuple):
             of attention.
         parameters: The layer has this many trained parameters; each gets a gradient.
         elements: The elementwise work of the forward pass reads and writes this many numbers, both counted together.
-        kernels: That elementwise work takes this many kernel launches.
+        kernels: The kernel launches of the elementwise work.
         split: Tensor parallelism cuts the layer by `columns` (its filters), `rows` (its channels) or `heads` (its
             copies); an empty text leaves the layer whole.
         operand: What multiplies the input: trained weights (`weights`), frozen weights (`frozen`), or activations
             (`data`), as in attention.
         forward_sum: With tensor parallelism, ranks all-reduce this many elements after the forward pass of the layer.
         backward_sum: With tensor parallelism, ranks all-reduce this many elements after the backward pass of the layer.
-        is_fused: Whether the product is part of a kernel that keeps its larger side to itself, as a fused attention
-            keeps the scores.
+        is_fused: Whether the larger of input and output stays in the kernel and causes no memory traffic (fused
+            attention's scores).
 
     Example:
         >>> from treefold.training import Layer
@@ -219,6 +219,7 @@ def convolution(
     _check_window(name, window)
     for what, count in {"channels": channels, "filters": filters, "groups": groups}.items():
         checks.whole(f"layer {name}: {what}", count, 1, _MOST)
+    checks.whole(f"layer {name}: extra_parameters", extra_parameters, 0, _MOST)
     if channels % groups or filters % groups:
         raise TreefoldError(f"layer {name}: {groups} groups do not divide {channels} channels and {filters} filters")
     covered = window.height * window.width
@@ -291,7 +292,8 @@ def linear(
         is_tied: The matrix belongs to another layer, which counts its parameters.
 
     Raises:
-        TreefoldError: If a size is not a whole number above 0.
+        TreefoldError: If a size is not a whole number above 0, `extra_parameters` is not one of at least 0, or the
+            split is unknown.
 
     Example:
         >>> from treefold.training import linear
@@ -301,6 +303,7 @@ def linear(
     """
     for what, count in {"channels": channels, "filters": filters, "positions": positions}.items():
         checks.whole(f"layer {name}: {what}", count, 1, _MOST)
+    checks.whole(f"layer {name}: extra_parameters", extra_parameters, 0, _MOST)
     return Layer(
         name,
         inputs=positions,
@@ -310,8 +313,13 @@ def linear(
         parameters=extra_parameters + (0 if is_tied else channels * filters),
         elements=elementwise.accesses * positions * filters,
         kernels=elementwise.kernels,
-        split=split,
+        split=_split(f"layer {name}", split),
     )
+
+
+def _split(what: str, given: Any) -> str:
+    """Return how tensor parallelism cuts a layer; an empty text leaves it whole."""
+    return "" if given == "" else checks.name(f"{what}: split", given, SPLITS)
 
 
 def renamed(layers: Iterable[Layer], prefix: str) -> list[Layer]:
@@ -334,6 +342,7 @@ def check_model(model: Model) -> None:
             if isinstance(default, int) and not isinstance(default, bool):
                 checks.whole(f"{what}: {field}", getattr(layer, field), 0, _MOST)
         checks.name(f"{what}: operand", layer.operand, OPERANDS)
+        _split(what, layer.split)
 
 
 def check_positive(what: str, value: float, most: float = 1e18) -> None:

@@ -1,20 +1,24 @@
 """The options of a training iteration, each declared once: its name, default, unit and help.
 
 `treefold.train` takes these fields as keywords; the command line makes an option from each of them. A field's metadata
-holds its help text, its flag where that is not the field's name, its panel, and the `values` that a name can take. A
-unit stands at the end of a field's name.
+holds its help text, its flag where that is not the field's name, its panel, and the `values` that a name can take or
+the largest whole number. A unit stands at the end of a field's name.
 """
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from treefold import checks
 from treefold.training.accelerators import ACCELERATORS, OPTIMIZERS, Accelerator
 from treefold.training.gpu import NUMBERS
+from treefold.training.layers import check_overhead
 
 OVERLAPS = ("none", "layer", "bucket")
+"""When gradients are all-reduced: all at the end, layer by layer, or bucket by bucket."""
 SHARDINGS = ("none", "zero-1", "zero-2", "fsdp")
+"""What ranks keep shards of: nothing, the optimizer's state, the gradients, too, or also the parameters."""
 
 BUCKET_BYTES = 25 << 20
 """PyTorch's DDP closes a bucket at 25 MiB by default (and calls it 25 MB)."""
@@ -22,13 +26,26 @@ FIRST_BUCKET_BYTES = 1 << 20
 """DDP closes its first bucket at 1 MiB, so that the network starts early."""
 
 
-def _help(text: str, *, flag: str | None = None, values: Iterable[str] = ()) -> dict[str, Any]:
-    return {"help": text, "flag": flag, "panel": "Training", "values": tuple(values)}
+_MOST_SAMPLES = _MOST_RANKS = 10**9
+_MOST_MICRO_BATCHES = 4096
+_MOST_BUCKET_BYTES = 10**18
+_MOST_GRADIENT_BYTES = 1024
+
+
+def _help(
+    text: str, *, flag: str | None = None, values: Iterable[str] = (), what: str | None = None, most: int | None = None
+) -> dict[str, Any]:
+    """Return a field's metadata; `what` is its name in errors, and `most` the largest whole number that it takes."""
+    return {"help": text, "flag": flag, "panel": "Training", "values": tuple(values), "what": what, "most": most}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """How a model is trained; `treefold.train` takes these fields as keywords, and the command line as options.
+
+    Raises:
+        TreefoldError: If a value is not possible. `treefold.train` also refuses values that do not fit each other, the
+            accelerator or the network.
 
     Example:
         >>> import treefold
@@ -53,20 +70,23 @@ class TrainingOptions:
             f"The data type of matrix multiplications: {', '.join(NUMBERS)}, of which bf16 stands for fp16, too. The "
             "default is bf16; systolic computes with numbers of 32 bits, and takes none of these.",
             values=NUMBERS,
+            what="type of numbers",
         ),
     )
     batch: int = field(
         default=16,
         metadata=_help(
             "The batch size of each rank, or with model parallelism of each group of ranks; if gradients are "
-            "accumulated, the size of a micro-batch. On systolic it must be a multiple of 16."
+            "accumulated, the size of a micro-batch. On systolic it must be a multiple of 16.",
+            most=_MOST_SAMPLES,
         ),
     )
     accumulate: int = field(
         default=1,
         metadata=_help(
             "The number of micro-batches of an iteration; a rank sums the gradients of its micro-batches, and one "
-            "all-reduce follows the last micro-batch."
+            "all-reduce follows the last micro-batch.",
+            most=_MOST_MICRO_BATCHES,
         ),
     )
     model_parallel: int = field(
@@ -74,7 +94,8 @@ class TrainingOptions:
         metadata=_help(
             "Spread every layer of a transformer over groups of this many neighbouring ranks (tensor parallelism as in "
             "Megatron). Each group trains on samples of its own, and ranks at the same place of all groups add their "
-            "gradients."
+            "gradients.",
+            most=_MOST_RANKS,
         ),
     )
     sharding: str = field(
@@ -102,6 +123,8 @@ class TrainingOptions:
             "The size of a bucket of gradients, or of parameters with fsdp, if the overlap is bucket. The default is "
             "25MiB (26214400 bytes). The first bucket of gradients holds at most 1MiB, as in DDP.",
             flag="--bucket",
+            what="--bucket, in bytes,",
+            most=_MOST_BUCKET_BYTES,
         ),
     )
     optimizer: str | None = field(
@@ -116,7 +139,8 @@ class TrainingOptions:
         default=None,
         metadata=_help(
             "The size of an element of a gradient, in bytes. The default is 4 on systolic and with fp32 or tf32, and "
-            "otherwise 2."
+            "otherwise 2.",
+            most=_MOST_GRADIENT_BYTES,
         ),
     )
     compute_overhead: float | None = field(
@@ -127,16 +151,39 @@ class TrainingOptions:
         ),
     )
 
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            given = getattr(self, each.name)
+            is_own = each.name == "accelerator" and isinstance(given, Accelerator)
+            if given is not None and not is_own:
+                object.__setattr__(self, each.name, _checked(given, _shown(each.name, each.metadata), each.metadata))
+
+
+def _shown(name: str, metadata: Mapping[str, Any]) -> str:
+    """Return what errors call a field: a word for one of several names, and the command line's option for a number."""
+    return str(metadata["what"] or (name if metadata["values"] else f"--{name.replace('_', '-')}"))
+
+
+def _checked(given: Any, what: str, metadata: Mapping[str, Any]) -> Any:
+    """Return a value that is possible: a name, a whole number, or a part of the compute."""
+    if metadata["values"]:
+        return checks.name(what, given, metadata["values"])
+    return check_overhead(what, given) if metadata["most"] is None else checks.whole(what, given, 1, metadata["most"])
+
 
 def texts() -> dict[str, str]:
     """Return what each field means, by its name."""
     return {each.name: each.metadata["help"] for each in fields(TrainingOptions)}
 
 
+_OWN_ACCELERATOR = "Or an accelerator of your own: a `treefold.training.Gpu` or a `treefold.training.Systolic`."
+"""What only Python takes."""
+
+
 def _attributes() -> str:
     """Return the section of the docstring that explains the fields."""
     lines = ["    Attributes:"]
-    for name, text in texts().items():
+    for name, text in (texts() | {"accelerator": f"{texts()['accelerator']} {_OWN_ACCELERATOR}"}).items():
         lines += textwrap.wrap(
             f"{name}: {text}", 112, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False
         )

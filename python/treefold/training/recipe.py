@@ -6,12 +6,7 @@ from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.training import accelerators
 from treefold.training.accelerators import Accelerator
-from treefold.training.layers import check_overhead
-from treefold.training.options import BUCKET_BYTES, OVERLAPS, SHARDINGS, TrainingOptions
-
-_MOST_BUCKET_BYTES = 10**18
-_MOST_GRADIENT_BYTES = 1024
-_MOST_MICRO_BATCHES = 4096
+from treefold.training.options import BUCKET_BYTES, TrainingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,21 +55,20 @@ def recipe_of(options: TrainingOptions, ranks: int, assumed: str = "systolic") -
     """
     accelerator = accelerators.accelerator_of(options.accelerator, assumed, options.numbers)
     overhead = accelerator.compute_overhead if options.compute_overhead is None else options.compute_overhead
-    sharding = checks.name("sharding", options.sharding, SHARDINGS)
-    usual = "layer" if sharding == "fsdp" else "none"
-    overlap = checks.name("overlap", usual if options.overlap is None else options.overlap, OVERLAPS)
+    usual = "layer" if options.sharding == "fsdp" else "none"
+    overlap = usual if options.overlap is None else options.overlap
     recipe = Recipe(
         accelerator=accelerator,
         ranks=ranks,
         batch=options.batch,
-        accumulate=checks.whole("--accumulate", options.accumulate, 1, _MOST_MICRO_BATCHES),
+        accumulate=options.accumulate,
         model_parallel=_model_parallel(options.model_parallel, ranks),
-        sharding=sharding,
+        sharding=options.sharding,
         overlap=overlap,
         bucket_bytes=_bucket_bytes(options.bucket_bytes, overlap),
         optimizer=accelerators.optimizer_of(accelerator, options.optimizer),
         gradient_bytes=accelerator.gradient_bytes if options.gradient_bytes is None else options.gradient_bytes,
-        compute_overhead=check_overhead("--compute-overhead", overhead),
+        compute_overhead=overhead,
     )
     _check(recipe, is_overlap_given=options.overlap is not None)
     return recipe
@@ -101,8 +95,6 @@ def _bucket_bytes(given: int | None, overlap: str) -> int:
 
 def _check(recipe: Recipe, *, is_overlap_given: bool) -> None:
     accelerators.check_batch(recipe.accelerator, recipe.batch)
-    checks.whole("--bucket, in bytes,", recipe.bucket_bytes, 1, _MOST_BUCKET_BYTES)
-    checks.whole("--gradient-bytes", recipe.gradient_bytes, 1, _MOST_GRADIENT_BYTES)
     is_idle = recipe.replicas == 1 and recipe.model_parallel > 1
     if is_idle and (recipe.sharding != "none" or (is_overlap_given and recipe.overlap != "none")):
         option = f"--overlap {recipe.overlap}" if recipe.sharding == "none" else f"--sharding {recipe.sharding}"

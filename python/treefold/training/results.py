@@ -31,10 +31,10 @@ class TrainingSetup(Record):
         compute_cycles: The clock cycles of the forward and the backward pass; None for a GPU, whose model counts no
             cycles.
         samples: All ranks together train on this many samples in an iteration.
-        tokens: These samples have this many tokens together; None if they do not consist of tokens.
+        tokens: The tokens of an iteration, of all ranks; None if samples do not consist of tokens.
         flops: The products of an iteration need this many floating-point operations in both passes, of all ranks
             together.
-        peak_flops: All accelerators together compute at most this many of them per second.
+        peak_flops: The peak of all accelerators together, in floating-point operations per second.
         memory_bytes: A rank needs this many bytes of memory, the sum of the four parts below.
         parameters_bytes: The parameters take this many bytes; with `fsdp` those of the rank's shard, and those that are
             gathered at once.
@@ -163,7 +163,14 @@ class TrainingReport(Table[TrainingIteration]):
     """
 
     def fastest(self) -> TrainingIteration:
-        """Return the fastest iteration."""
+        """Return the fastest iteration.
+
+        Example:
+            >>> import treefold
+            >>> treefold.train("resnet50", "torus:4x4", "ring,multitree").fastest().algorithm
+            'multitree'
+
+        """
         return min(self, key=lambda each: each.iteration_s)
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ class Timeline:
     """The iteration of one rank; the timelines of all ranks are the same.
 
     Attributes:
-        activities: All bars of both rows, in the order in which the work is issued; a bar of the network may start
+        activities: The bars of all rows, in the order in which the work is issued; a bar of the network may start
             later than the bars after it.
         iteration_s: The iteration ends after this many seconds.
         busy_s: The seconds of each kind of compute, by its name, without the slowdown by concurrent all-reduces.

@@ -1,0 +1,139 @@
+"""What a plan is in a few numbers, and why `auto` chose it."""
+
+from dataclasses import dataclass
+
+from treefold._core import format_size
+from treefold.records import Record, hidden, keyed
+
+
+@dataclass(frozen=True)
+class Candidate(Record):
+    """An algorithm that `auto` considered, as `treefold plan --json` lists it under `choice`.
+
+    Attributes:
+        algorithm: The algorithm, with the number of trees if that was limited.
+        time_s: The predicted time, in seconds; None if the algorithm was not tried or does not fit.
+        latency_s: The seconds of that time that even a vector of one byte takes; None if `time_s` is None.
+        reason: The reason why the algorithm was not tried or does not fit; None if it has a time.
+
+    Example:
+        >>> from treefold.results import Candidate
+        >>> Candidate("ring2d", time_s=None, latency_s=None, reason="it fits only a torus").as_dict()
+        {'algorithm': 'ring2d', 'time_s': None, 'latency_s': None, 'reason': 'it fits only a torus'}
+
+    """
+
+    algorithm: str
+    time_s: float | None
+    latency_s: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Choice(Record):
+    """The reason why `auto` chose an algorithm, as `treefold plan --json` prints it under `choice`.
+
+    Attributes:
+        simulator: The simulator that compared the candidates (`model` in dictionaries and JSON).
+        size_bytes: The size for which the candidates were compared, in bytes.
+        candidates: All candidates, in the order in which they were tried.
+
+    Example:
+        >>> from treefold.results import Candidate, Choice
+        >>> timed = (Candidate("ring", 2e-3, 1e-6, None), Candidate("multitree", 1e-3, 1e-6, None))
+        >>> Choice(simulator="flow", size_bytes=1 << 20, candidates=timed)
+        Choice(multitree of 2 candidates by flow at 1MiB)
+
+    """
+
+    simulator: str = keyed("model")
+    size_bytes: int
+    candidates: tuple[Candidate, ...]
+
+    def fastest(self) -> Candidate:
+        """Return the candidate that was chosen.
+
+        Example:
+            >>> from treefold.results import Candidate, Choice
+            >>> timed = (Candidate("ring", 2e-3, 1e-6, None), Candidate("multitree", 1e-3, 1e-6, None))
+            >>> Choice(simulator="flow", size_bytes=1 << 20, candidates=timed).fastest().algorithm
+            'multitree'
+
+        """
+        timed = [(each.time_s, place) for place, each in enumerate(self.candidates) if each.time_s is not None]
+        return self.candidates[min(timed)[1]]
+
+    def __repr__(self) -> str:
+        tried = f"{len(self.candidates)} candidates by {self.simulator} at {format_size(self.size_bytes)}"
+        return f"Choice({self.fastest().algorithm} of {tried})"
+
+
+@dataclass(frozen=True)
+class NetworkCounts(Record):
+    """The network of a plan in a few numbers.
+
+    Attributes:
+        name: The spec, or the name in the file.
+        accelerators: How many nodes compute, ranks or not.
+        switches: How many nodes only forward, or reduce and multicast.
+        links: How many links there are, each in one direction: a cable is two.
+
+    Example:
+        >>> treefold.summarize(treefold.plan("ring:4", "ring")).topology
+        NetworkCounts(name='ring:4', accelerators=4, switches=0, links=8)
+
+    """
+
+    name: str
+    accelerators: int
+    switches: int
+    links: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PlanSummary(Record):
+    """A plan in a few numbers.
+
+    Attributes:
+        algorithm: The algorithm that made the plan.
+        collective: The collective that the plan computes.
+        size_bytes: The size that the plan was made for, in bytes; None if it is unknown. The plan runs at any size.
+        topology: The network that the plan is for.
+        trees: How many trees the plan has.
+        steps: How many steps the plan takes, from the first send to the last; None if its trees stream chunks.
+        max_height: The height of the highest tree, in edges.
+        mean_height: The mean height of the trees.
+        max_fanout: The largest number of children of a node in a tree.
+        mean_max_fanout: The largest fanout of each tree, averaged over the trees.
+        rate_Bps: The throughput for large vectors, in bytes of the vector per second, which the busiest link limits;
+            None if nothing is sent.
+        normalized_throughput: The rate as a fraction of the rate at which trees would use all cables fully (MTree
+            paper); None if a link has no opposite one, if nothing is sent, and for collectives other than all-reduce.
+        busiest_link: The link with the largest load for its bandwidth, which limits the rate, as `source -> target`;
+            None if nothing is sent. Dictionaries leave it out.
+
+    Example:
+        >>> summary = treefold.summarize(treefold.plan("torus:4x4", "multitree"))
+        >>> summary
+        PlanSummary(multitree, all-reduce on torus:4x4, trees=16)
+        >>> summary.steps, summary.max_height
+        (10, 4)
+
+    """
+
+    algorithm: str
+    collective: str
+    size_bytes: int | None
+    topology: NetworkCounts
+    trees: int
+    steps: int | None
+    max_height: int
+    mean_height: float
+    max_fanout: int
+    mean_max_fanout: float
+    rate_Bps: float | None
+    normalized_throughput: float | None
+    busiest_link: str | None = hidden()
+
+    def __repr__(self) -> str:
+        return f"PlanSummary({self.algorithm}, {self.collective} on {self.topology.name}, trees={self.trees})"
