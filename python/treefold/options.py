@@ -66,16 +66,21 @@ class Machine:
             while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by
             default as many as keep a link busy during a credit's round trip. Source: in-network, section V.
-        memory_cycles: The minimum number of cycles of a read from memory. Source: in-network, section V.
-        memory_spread: The spread of reads from memory: each takes a random number of cycles more, from 0 to one less
-            than this. Source: in-network, section V.
+        memory_cycles: The minimum number of cycles of a read from memory; a write takes none. They are cycles of
+            `clock`, which in a fabric follows from the fastest link: 180 are 115 ns with links of 25 GB/s, and 29 ns
+            with links of 100 GB/s. Source: in-network, section V.
+        memory_spread: The spread of reads from memory: each takes a random number of cycles of `clock` more, from 0
+            to one less than this. Source: in-network, section V.
         timeout_cycles: The number of cycles without an addition after which an entry of a reduction table is evicted.
             By default it is ten times the latency of the longest route; or, if that is longer, a read from memory
             plus the time that the busiest link needs to carry all that is outstanding. Source: in-network, section
             IV-C.
-        barrier: Whether all ranks wait for each other before the first pull. Source: in-network, section IV-B.
+        barrier: Whether all ranks wait for each other before the first pull, by pulling a flag of which no result is
+            multicast. Without it, the simulation takes for granted that the operands of all ranks are ready when it
+            begins. Source: in-network, section IV-B.
         initiation: The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back
-            (core). One of `dma`, `core`. Source: in-network, section IV-F.
+            (core). It decides in which order pushed operands leave, and nothing else. One of `dma`, `core`. Source:
+            in-network, section IV-F.
         reorder: The number of waiting requests from which an accelerator picks the next at random; 1 keeps them in
             order. Source: in-network, section IV-F.
         window: The maximum number of requests that wait at each port of an accelerator.
