@@ -245,27 +245,26 @@ def _fewest(part: dict[tuple[str, int], float], method: str) -> int:
 
 
 def fig10(rows: list[Row]) -> list[Claim]:
-    """Judge how many waves push and pull need."""
-    name, large = rows[0]["network"], _rows_from(rows, 4 << 20)
-    size = large[0]["size_bytes"]
-    own = [row for row in large if row["size_bytes"] == size]
-    part = _parts_of_peak([row for row in own if row["table_bytes"] in (1024, _TABLE[row["algorithm"]])], "waves")
-    small = (
-        _rates(own, algorithm="pull", table_bytes=256)[0] / _rates(own, algorithm="pull", table_bytes=1024, waves=4)[0]
-    )
+    """Judge how many waves push and pull need, each at its largest size."""
+    name = rows[0]["network"]
+    pull, push = (_largest(_of(rows, method)) for method in ("pull", "push"))
+    sizes = [format_size(own[0]["size_bytes"]) for own in (pull, push)]
+    usual, small = ([row for row in pull if row["table_bytes"] == table] for table in (1024, 256))
+    part = _parts_of_peak([*usual, *push], "waves")
     fewest = {method: _fewest(part, method) for method in ("pull", "push")}
-    text = f"{name}: the fewest waves with which pull is at its peak ({_PEAK:.0%}), {format_size(size)}"
-    high = f"{name}: push with 64 waves, of its peak (which begins with {fewest['push']}), {format_size(size)}"
-    lower = f"{name}: pull with 4 waves, 256 B a port over 1 kB"
+    text = f"{name}: the fewest waves with which pull is at its peak ({_PEAK:.0%}), {sizes[0]}"
+    high = f"{name}: push with 64 waves, of its peak (which begins with {fewest['push']}), {sizes[1]}"
+    lower = f"{name}: pull with 4 waves, 256 B a port over 1 kB, {sizes[0]}"
     return [
         Claim(text, "4", "none", str(fewest["pull"]), fewest["pull"] == 4),
         _claim(high, "high bandwidth", _or_more(_PEAK), [part["push", 64]]),
-        _claim(lower, "significantly lower", _or_less(0.8), [small]),
+        _claim(lower, "significantly lower", _or_less(0.8), [_rates(small)[0] / _rates(usual, waves=4)[0]]),
     ]
 
 
-_TABLE = {"push": 256, "pull": 1024}
-"""The bytes of a port's table in figure 10."""
+def _largest(rows: Sequence[Row]) -> list[Row]:
+    size = max(row["size_bytes"] for row in rows)
+    return [row for row in rows if row["size_bytes"] == size]
 
 
 def tables(rows: list[Row]) -> list[Claim]:

@@ -81,12 +81,14 @@ def _fig9(settings: Settings) -> list[Point]:
 
 
 def _fig10(settings: Settings) -> list[Point]:
+    pull = [(waves, "innet-pull", 1024) for waves in (1, 2, 4, 8)] + [(4, "innet-pull", 256)]
     push = [(waves, "innet-push", 256) for waves in (1, 2, 4, 8, 16, 32, 64, 128)]
-    pull = [(waves, "innet-pull", 1024) for waves in (1, 2, 4, 8, 16)] + [(4, "innet-pull", 256)]
+    # Of 4 MiB an accelerator pulls four waves, so that no more could be outstanding.
     return [
         Point(FAT_TREE, 128, algorithm, size, table_bytes=table, waves=waves)
-        for size in settings.sizes or LARGER[2:]
-        for waves, algorithm, table in pull + push
+        for methods, sizes in ((pull, (*LARGER[2:4], 8 << 20)), (push, LARGER[2:]))
+        for size in settings.sizes or sizes
+        for waves, algorithm, table in methods
     ]
 
 
