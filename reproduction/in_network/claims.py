@@ -282,10 +282,14 @@ def tables(rows: list[Row]) -> list[Claim]:
 def speedup(rows: list[Row]) -> list[Claim]:
     """Judge how many flits must cross the one switch for which the paper counts; a DGX-2 is told beside it."""
     one, two = ([row for row in rows if (row["network"] == ONE_SWITCH) is is_one] for is_one in (True, False))
-    part = _parts_of_peak(one, "speedup_inside")
+    return [*(_of_one_switch(one) if one else []), *([ours(_two_suffice(two))] if two else [])]
+
+
+def _of_one_switch(rows: Sequence[Row]) -> list[Claim]:
+    part = _parts_of_peak(rows, "speedup_inside")
     text = f"{ONE_SWITCH}: push and pull with 1, of their peaks; p / (2 (p - 1)) is 0.53"
     least = [part[method, 1] for method in ("push", "pull")]
-    return [_two_suffice(one), ours(near(text, 1 / internal_speedup(16), least, ABOUT)), ours(_two_suffice(two))]
+    return [_two_suffice(rows), ours(near(text, 1 / internal_speedup(16), least, ABOUT))]
 
 
 def _two_suffice(rows: Sequence[Row]) -> Claim:

@@ -112,12 +112,12 @@ def _latency(settings: Settings) -> list[Point]:
 
 
 def _speedup(settings: Settings) -> list[Point]:
-    on_dgx2 = {"innet-push": _PUSH, "innet-pull": _PULL}
+    methods = {DGX2: {"innet-push": _PUSH, "innet-pull": _PULL}, ONE_SWITCH: _ON_ONE_LINK}
     return [
         Point(network, 16, algorithm, size, **parameters, speedup=speedup)
         for size in settings.sizes or (8 << 20,)
-        for network, methods in ((DGX2, on_dgx2), (ONE_SWITCH, _ON_ONE_LINK))
-        for algorithm, parameters in methods.items()
+        for network in settings.networks
+        for algorithm, parameters in methods[network].items()
         for speedup in (1, 2, 3, 4, 8)
     ]
 
