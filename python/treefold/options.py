@@ -19,20 +19,20 @@ class Machine:
 
     Attributes:
         interfaces: The network interface that a message takes: that of the link on which it leaves (bound), or any
-            that is free (shared). One of `bound`, `shared`. Source: MultiTree, section IV-A.
+            that is free (shared). One of `bound`, `shared`. Source: our reading of MultiTree, section V-A, footnote 3
+            and Fig. 8.
         ports: The number of network interfaces of a rank, each with a port; by default one per link, or if they are
-            shared, as many as the plan uses at once. Source: MultiTree, section IV-A.
+            shared, as many as the plan uses at once. Source: MultiTree, section V-A.
         lockstep: Whether a rank starts a step only when its sends of the step before are done, and waits for the
             estimated time of each step in which it sends nothing. By default it does so if the plan promises to use
-            no link twice in a step. It makes shared interfaces faster, but never bound ones. Source: MultiTree,
-            section IV-A.
+            no link twice in a step. With shared interfaces it can make large vectors faster, and small ones slower;
+            with bound ones it changes little. Source: MultiTree, section IV-A.
         flow_control: The packets that have a head flit: all (packet), or only the first one of each message
             (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
             Source: MultiTree, Table III.
-        kept_channels: The number of virtual channels, in each class of a link's, that the messages of plans leave to
-            the short messages of background traffic; by default 1 with flow_control=message, and else 0. From 0 to
-            15. Source: MultiTree, section IV-B.
+        kept_channels: The number of virtual channels of each class of a link that plans leave to background traffic;
+            by default 1 with flow_control=message, and else 0. From 0 to 15. Source: MultiTree, section IV-B.
         buffer_flits: The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as
             keep a link busy during a credit's round trip. Source: MultiTree, Table III.
         flit: The size of a flit; the payload of a packet must be a multiple of it. From 1B to 64KiB. Source:
@@ -43,8 +43,8 @@ class Machine:
             1e15Hz. Source: MultiTree, Table III.
         router_cycles: The depth of a router's pipeline, in cycles; by default 3 in accelerators and 4 in switches.
             From 3 to 1048576. Source: MultiTree, the authors' simulator.
-        interface_packets: The size of an interface's buffer before its injection queue, in payloads of packets, which
-            the authors call messages. Source: MultiTree, the authors' simulator.
+        interface_packets: The size of an interface's buffer before its injection queue, counted in packet payloads
+            (which the authors call messages). Source: MultiTree, the authors' simulator.
         injection_flits: The number of flits that the injection queue holds; by default 80 if accelerators have
             routers, and else as many as a virtual channel buffers. Source: MultiTree, the authors' simulator.
         processing_elements: The number of adders of an accelerator. As in the authors' simulator they take turns, so
@@ -53,7 +53,7 @@ class Machine:
         lanes: The number of elements that an adder takes at a time. Source: MultiTree, Table III.
         switches: The model of switches: routers that forward flit by flit (routers), or shared memory that forwards
             whole packets, each of which is acknowledged (fabric). By default it is fabric if switches reduce or
-            multicast in the plan's trees, or if the network has switches with a latency that can do both. One of
+            multicast in the plan's trees, or if the network has switches that can do both and have a latency. One of
             `routers`, `fabric`. Source: in-network, section IV.
         table: The size of the reduction table of each port of a switch; by default 4KiB for pulls, and 256B for
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
@@ -66,16 +66,21 @@ class Machine:
             while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by
             default as many as keep a link busy during a credit's round trip. Source: in-network, section V.
-        memory_cycles: The minimum number of cycles of a read from memory. Source: in-network, section V.
-        memory_spread: The spread of reads from memory: each takes a random number of cycles more, from 0 to one less
-            than this. Source: in-network, section V.
+        memory_cycles: The minimum number of cycles of a read from memory; a write takes none. They are cycles of
+            `clock`, which in a fabric follows from the fastest link: 180 are 115 ns with links of 25 GB/s, and 29 ns
+            with links of 100 GB/s. Source: in-network, section V.
+        memory_spread: The spread of reads from memory: each takes a random number of cycles of `clock` more, from 0
+            to one less than this. Source: in-network, section V.
         timeout_cycles: The number of cycles without an addition after which an entry of a reduction table is evicted.
             By default it is ten times the latency of the longest route; or, if that is longer, a read from memory
             plus the time that the busiest link needs to carry all that is outstanding. Source: in-network, section
             IV-C.
-        barrier: Whether all ranks wait for each other before the first pull. Source: in-network, section IV-B.
+        barrier: Whether all ranks wait for each other before the first pull, by pulling a flag of which no result is
+            multicast. Without it, the simulation takes for granted that the operands of all ranks are ready when it
+            begins. Source: in-network, section IV-B.
         initiation: The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back
-            (core). One of `dma`, `core`. Source: in-network, section IV-F.
+            (core). It decides in which order pushed operands leave, and nothing else. One of `dma`, `core`. Source:
+            in-network, section IV-F.
         reorder: The number of waiting requests from which an accelerator picks the next at random; 1 keeps them in
             order. Source: in-network, section IV-F.
         window: The maximum number of requests that wait at each port of an accelerator.
@@ -95,8 +100,8 @@ class Machine:
         sync_cost: The delay between the arrival of a flag and the start of the software that waits for it. With the
             default, a ring all-reduce in software on a DGX-2 takes 18 times as long as pushes for small vectors, as
             in the paper. Source: in-network, section V.
-        error_rate: The part of the packets on every link that arrive corrupt, so that the link's sender sends them
-            again, and of the acknowledgements that get lost. From 0 to 1. Source: in-network, section IV-E.
+        error_rate: The fraction of packets that arrive corrupt on each link, and of acknowledgements that are lost;
+            the sender repeats both. From 0 to 1. Source: in-network, section IV-E.
         counters: The number of counters of an accelerator's wave controller, of which every outstanding wave needs
             one; by default there are always enough. Source: in-network, section IV-F.
         retry_cycles: The number of cycles after which a wave that found no counter asks again. Source: in-network,
@@ -199,8 +204,8 @@ class PlannerOptions:
             and dbtree accept it. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
             has farthest to go first (remaining-height). By default multitree tries both on direct networks of at most
-            1024 ranks that are no grids, and keeps the faster plan; on all other networks the order is ascending. One
-            of `ascending`, `remaining-height`. Only multitree accepts it. Source: MultiTree, Algorithm 1.
+            1024 ranks that are not grids, and keeps the faster plan; on all other networks the order is ascending.
+            One of `ascending`, `remaining-height`. Only multitree accepts it. Source: MultiTree, Algorithm 1.
         neighbor_order: The order in which multitree tries a node's links: the order of the network, which on grids is
             north, south, west, east (listed), or its reverse (reversed). One of `listed`, `reversed`. Only multitree
             accepts it. Source: MultiTree, section III-C.

@@ -5,14 +5,15 @@ from typing import Any, NamedTuple
 
 import treefold
 from reproduction import training
+from reproduction.in_network import machines
 from treefold import Machine, Topology
 from treefold.training import GPUS, load
 
-PACKAGES, SHARED = training.PACKAGES, (training,)
+PACKAGES, SHARED = training.PACKAGES, (training, machines)
 """Results depend on the code of these packages of treefold and of these modules."""
 
-RINGS, PUSH = "ring", "innet-push"
-NVLINK = "dgx2:planes=6"
+RINGS, PUSH, PULL = "ring", "innet-push", "innet-pull"
+NVLINK = machines.DGX2
 ETHERNETS = {"ethernet 100Gbit/s": 100e9 / 8, "ethernet 10Gbit/s": 10e9 / 8}
 """Each accelerator has one port of so many bytes a second."""
 SENTENCE = 80
@@ -63,6 +64,7 @@ class Megatron(NamedTuple):
     model: str
     ranks: int
     algorithm: str
+    gpu: str = "volta"
     batch: int = 4
     """The smallest model with this batch adds up about 8 MB at a time."""
 
@@ -73,7 +75,7 @@ class Megatron(NamedTuple):
             self.model,
             network,
             self.algorithm,
-            accelerator="volta",
+            accelerator=GPUS[self.gpu],
             batch=self.batch,
             model_parallel=self.ranks,
             simulator=_FABRIC,
@@ -96,14 +98,4 @@ def _network(name: str) -> Topology:
     """Return 16 GPUs on NVLink, or with an Ethernet port each on a switch that reduces."""
     if name not in ETHERNETS:
         return treefold.topology(name)
-    switch = {"name": "switch", "kind": "switch", "reduces": True, "multicasts": True, "latency_s": 150e-9}
-    port = {"target": "switch", "both_ways": True, "bandwidth_Bps": ETHERNETS[name], "latency_s": 0.0}
-    gpus = [f"GPU{rank}" for rank in range(16)]
-    document = {
-        "format": "treefold-topology",
-        "version": 1,
-        "name": name,
-        "nodes": [*({"name": gpu} for gpu in gpus), switch],
-        "links": [{"source": gpu, **port} for gpu in gpus],
-    }
-    return treefold.topology(document)
+    return treefold.topology(machines.star(name, ETHERNETS[name]))

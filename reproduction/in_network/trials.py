@@ -6,7 +6,11 @@ The machine is that of section V: a fabric of shared memory, whose parameters `t
 from typing import Any, Literal, NamedTuple
 
 import treefold
+from reproduction.in_network import machines
 from treefold import Machine
+
+SHARED = (machines,)
+"""Results depend on the code of these modules."""
 
 
 class Point(NamedTuple):
@@ -37,7 +41,7 @@ class Point(NamedTuple):
 
     def measure(self) -> dict[str, Any]:
         """Simulate it."""
-        network = treefold.topology(self.network, ranks=range(self.ranks))
+        network = machines.network_of(self.network, range(self.ranks))
         plan = treefold.plan(network, self.algorithm, size_bytes=self.size_bytes, route_by=self.trunks)
         machine = Machine(
             table=self.table_bytes,

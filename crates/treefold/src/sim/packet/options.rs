@@ -184,10 +184,12 @@ pub struct Fabric {
     /// keep a link busy during a credit's round trip.
     #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["push", "pull", "multicast", "software"]))]
     pub queue_flits: Option<u32>,
-    /// The minimum number of cycles of a read from memory.
+    /// The minimum number of cycles of a read from memory; a write takes none. They are cycles of `clock`, which in a
+    /// fabric follows from the fastest link: 180 are 115 ns with links of 25 GB/s, and 29 ns with links of 100 GB/s.
     #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["push", "pull", "multicast", "software"]))]
     pub memory_cycles: u32,
-    /// The spread of reads from memory: each takes a random number of cycles more, from 0 to one less than this.
+    /// The spread of reads from memory: each takes a random number of cycles of `clock` more, from 0 to one less than
+    /// this.
     #[schemars(extend("x-paper" = "in-network, section V", "x-readers" = ["push", "pull", "multicast", "software"]))]
     pub memory_spread: u32,
     /// The number of cycles without an addition after which an entry of a reduction table is evicted. By default it is
@@ -197,10 +199,12 @@ pub struct Fabric {
         extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = ["deterministic=true"])
     )]
     pub timeout_cycles: Option<u32>,
-    /// Whether all ranks wait for each other before the first pull.
+    /// Whether all ranks wait for each other before the first pull, by pulling a flag of which no result is multicast.
+    /// Without it, the simulation takes for granted that the operands of all ranks are ready when it begins.
     #[schemars(extend("x-paper" = "in-network, section IV-B", "x-readers" = ["pull"]))]
     pub barrier: bool,
-    /// The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back (core).
+    /// The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back (core). It
+    /// decides in which order pushed operands leave, and nothing else.
     #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push"]))]
     pub initiation: Initiation,
     /// The number of waiting requests from which an accelerator picks the next at random; 1 keeps them in order.

@@ -291,8 +291,9 @@ impl Switch {
     }
 
     /// Decides where an operand goes, or a home accelerator's sum: to the table of its line's home port here; or an
-    /// answer, to the table of the port that leads on, or without an entry there to the port itself.
-    fn towards_root(&self, packet: Packet, shared: &Shared) -> Target {
+    /// answer, to the table of the port that leads on, or without an entry there to the port itself, which only happens
+    /// behind the first switch of its pull.
+    fn towards_root(&self, packet: Packet, shared: &mut Shared) -> Target {
         let (address, regions) = (packet.address(), &shared.setup.regions);
         let above = packet.edge.and_then(|edge| regions.edge(edge).above);
         if let Some(above) = above
@@ -310,6 +311,9 @@ impl Switch {
         let port = shared.setup.routes.first(route).output;
         if self.tables[port].holds(address) {
             return Target::table(port, packet);
+        }
+        if regions.edge(above).mate.is_some_and(|pulled| regions.edge(pulled).above.is_none()) {
+            shared.stats.fault(|| format!("an answer for {address} has no entry at its pull's first switch"));
         }
         over(above, route, packet, shared)
     }
