@@ -138,7 +138,7 @@ impl<'a> Written<'a> {
         self.plan.pairs()
     }
 
-    /// Returns a number that differs between plans that do not send the same.
+    /// Returns a hash of what the plan sends: plans that send the same at the same pace have the same one.
     pub fn fingerprint(self) -> u64 {
         self.plan.fingerprint()
     }
