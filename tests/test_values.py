@@ -9,7 +9,7 @@ import pytest
 
 import treefold
 from asking import request
-from treefold import Plan, Topology, TreefoldError
+from treefold import Plan, Topology, TreefoldError, _core
 from treefold.plans import explained_plan
 
 SPECS = ["torus:4x4", "dgx2:planes=6", "cluster:nodes=2,gpus=4,rails=2", "b4:skew=0.5,seed=3", "random:n=9,seed=2"]
@@ -78,7 +78,7 @@ def test_a_plan_remembers_what_it_was_made_for_and_its_fingerprint_does_not_chan
     assert plan.derive("all-gather", 0).size_bytes == 1 << 30
     assert treefold.simulate(plan).size_bytes == 1 << 30
     assert treefold.trace(plan).time_s == treefold.simulate(plan, size_bytes=1 << 30, simulator="flow").time_s
-    with pytest.raises(TreefoldError, match="a vector of -1 bytes is out of range"):
+    with pytest.raises(TreefoldError, match="size_bytes must be from 0 to 1e18, got -1"):
         plan.made_for(-1)
 
 
@@ -223,6 +223,15 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.plan("ring:4", tree_order=3), "tree order must be one of ascending, remaining-height, got 3"),
         (lambda: treefold.plan("ring:4", pipeline=3), "pipeline must be true or false, got 3"),
         (lambda: treefold.plan("ring:4", root=10**5000), "does not exist: there are 4 ranks"),
+        (lambda: treefold.plan("ring:4").schedule(-1, 4), "elements must be from 0 to 1e18, got -1"),
+        (lambda: treefold.plan("ring:4").schedule(8, 0), "element_bytes must be at least 1, got 0"),
+        (lambda: treefold.plan("ring:4").schedule(10**17, 11), f"a vector of {11 * 10**17} bytes is out of range"),
+        (lambda: treefold.plan("ring:4").pipelines(-1), "size_bytes must be from 0 to 1e18, got -1"),
+        (lambda: treefold.plan("ring:4").made_for(10**19), f"size_bytes must be from 0 to 1e18, got {10**19}"),
+        (lambda: treefold.plan("ring:4").derive("reduce", 1 << 70), f"root {1 << 70} does not exist"),
+        (lambda: treefold.topology("ring:4").bounds().seconds(-1), "size_bytes must be from 0 to 1e18, got -1"),
+        (lambda: _core.read_options("nonsense", {}), "owner of options 'nonsense' is unknown; known are machine"),
+        (lambda: _core.option_schema("nonsense"), "owner of options 'nonsense' is unknown; known are machine"),
         (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is not a name"),
         (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
         (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is not a name"),

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::units::Bandwidth;
 
+use crate::options::Whole;
 use crate::{raise, vector_size};
 
 /// Bounds on three kinds of all-reduce on a network; `treefold.bound` returns them with names.
@@ -60,8 +61,8 @@ impl Bounds {
     }
 
     /// Return the seconds that any all-reduce of this size takes at least.
-    fn seconds(&self, size_bytes: u64) -> PyResult<f64> {
-        Ok(self.0.seconds(vector_size(size_bytes)?).get())
+    fn seconds(&self, size_bytes: Whole) -> PyResult<f64> {
+        Ok(self.0.seconds(vector_size(size_bytes.count("size_bytes")?)?).get())
     }
 }
 

@@ -129,8 +129,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::text::{
-        algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
-        parse_bandwidth, parse_collective, parse_size, parse_time,
+        algorithms, commit, format_bandwidth, format_size, format_time, generators, in_network_algorithms, is_spec,
+        named, nearest, parse_bandwidth, parse_collective, parse_size, parse_time,
     };
     #[pymodule_export]
     use super::topology::{Topology, read_topology};

@@ -10,8 +10,9 @@ use treefold::error::Error;
 use treefold::ids::NodeId;
 use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
 use treefold::topology::LinkModel;
+use treefold::units::Bytes;
 
-use crate::options::values;
+use crate::options::{Whole, values};
 use crate::schedule::Schedule;
 use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
@@ -23,6 +24,10 @@ use crate::{core, html, raise, vector_size};
 /// `treefold.plan` makes one, and `treefold.load_plan` reads one. Plans are equal if everything in them is: the
 /// network, what is sent, the size, the options, and the simulator that chose. To ask only whether two plans send the
 /// same, compare `fingerprint`.
+///
+/// A plan from a file may be wrong, and is proven when it is first used. If it is wrong, `rate`, `busiest_link`,
+/// `shape`, `trees`, `derive`, `reduce_halves`, `under`, `moved_to`, `pipelines` and `schedule` raise a `TreefoldError`
+/// that says why.
 ///
 /// Example:
 ///     >>> plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 20)
@@ -143,10 +148,16 @@ impl Plan {
 
     /// Return the plan with another `size_bytes`, `chosen_by` and `options`; what it sends stays the same.
     ///
+    /// What is left out becomes None or empty, and does not keep its old value: give `plan.chosen_by` and
+    /// `plan.options` to keep them.
+    ///
     /// Args:
     ///     size_bytes: The size of the vector for which the plan was made.
     ///     chosen_by: The name of the simulator by which the plan was chosen among others; None if it was not.
     ///     options: The options of the planner that were not left at their defaults, by name.
+    ///
+    /// Raises:
+    ///     TreefoldError: If no vector has such a size, or an option is no number, text, True or False.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
@@ -154,14 +165,11 @@ impl Plan {
     #[pyo3(signature = (size_bytes, chosen_by=None, options=None))]
     fn made_for(
         &self,
-        size_bytes: i64,
+        size_bytes: Whole,
         chosen_by: Option<String>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let Ok(bytes) = u64::try_from(size_bytes) else {
-            return Err(raise(Error::new(format!("a vector of {size_bytes} bytes is out of range (0 to 1e18)"))));
-        };
-        let size = Some(vector_size(bytes)?);
+        let size = Some(vector_size(size_bytes.count("size_bytes")?)?);
         let options = options.map_or_else(|| Ok(Map::new()), values)?;
         let plan = self.plan.made_for(Purpose { size, chosen_by, options });
         Ok(Self { plan, fingerprint: self.fingerprint.clone() })
@@ -193,12 +201,13 @@ impl Plan {
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").derive("broadcast", 2)
     ///     Plan("ring", broadcast, trees=4)
-    #[pyo3(signature = (collective, root=0))]
-    fn derive(slf: Py<Self>, py: Python<'_>, collective: &str, root: i64) -> PyResult<Py<Self>> {
+    #[pyo3(signature = (collective, root=Whole::ZERO), text_signature = "($self, collective, root=0)")]
+    fn derive(slf: Py<Self>, py: Python<'_>, collective: &str, root: Whole) -> PyResult<Py<Self>> {
         let collective: Collective = collective.parse().map_err(raise)?;
         let plan = slf.get().sound()?;
-        let Ok(rank) = u32::try_from(root) else {
-            return Err(raise(Error::new(format!("root {root} does not exist: there are {} ranks", plan.ranks()))));
+        let Some(rank) = root.value.and_then(|root| u32::try_from(root).ok()) else {
+            let (root, ranks) = (root.written, plan.ranks());
+            return Err(raise(Error::new(format!("root {root} does not exist: there are {ranks} ranks"))));
         };
         if collective == Collective::AllReduce && plan.collective == collective {
             return Ok(slf);
@@ -211,7 +220,10 @@ impl Plan {
     /// Return a plan of only the reduce halves of all trees.
     ///
     /// Each tree leaves its sum at its own root. As roots may differ, the result is no collective: the plan can be
-    /// simulated but not run, and `check` may report a fault.
+    /// simulated but not run, and `check` may report a fault. Its `collective` and `root` mean nothing.
+    ///
+    /// Raises:
+    ///     MisfitError: If the plan has several phases, as those of `ring2d` have.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "packing").reduce_halves().trees()[0].broadcast()
@@ -296,8 +308,8 @@ impl Plan {
     /// Example:
     ///     >>> treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0].share
     ///     0.5
-    fn pipelines(&self, size_bytes: u64) -> PyResult<Vec<Pipeline>> {
-        let (plan, size) = (self.sound()?, vector_size(size_bytes)?);
+    fn pipelines(&self, size_bytes: Whole) -> PyResult<Vec<Pipeline>> {
+        let (plan, size) = (self.sound()?, vector_size(size_bytes.count("size_bytes")?)?);
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
         let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
         let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
@@ -339,13 +351,17 @@ impl Plan {
     ///
     /// Args:
     ///     elements: How many elements each rank's vector has.
-    ///     element_bytes: How many bytes an element has.
+    ///     element_bytes: How many bytes an element has, at least 1.
+    ///
+    /// Raises:
+    ///     TreefoldError: If no vector has such a size, or the plan asks for more chunks than treefold handles.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").schedule(elements=8, element_bytes=4)
     ///     Schedule(transfers=24, buffers=4)
-    fn schedule(&self, py: Python<'_>, elements: u64, element_bytes: u64) -> PyResult<Schedule> {
+    fn schedule(&self, py: Python<'_>, elements: Whole, element_bytes: Whole) -> PyResult<Schedule> {
         let plan = self.sound()?;
+        let (elements, element_bytes) = vector(&elements, &element_bytes)?;
         let schedule = py.detach(|| lower(plan, elements, element_bytes)).map_err(raise)?;
         let ranks = plan.rank_ids();
         let inputs = ranks.clone().map(|rank| bounds(schedule::input(&plan, elements, rank))).collect();
@@ -372,6 +388,16 @@ impl Plan {
         let plan = self.as_written();
         format!("Plan({:?}, {}, trees={})", plan.algorithm(), plan.collective(), plan.num_trees())
     }
+}
+
+/// Returns how many elements a vector has, and of how many bytes each.
+fn vector(elements: &Whole, element_bytes: &Whole) -> PyResult<(u64, u64)> {
+    let (count, bytes) = (elements.count("elements")?, element_bytes.count("element_bytes")?);
+    if bytes == 0 {
+        return Err(raise(Error::new("element_bytes must be at least 1, got 0")));
+    }
+    Bytes::new(count.saturating_mul(bytes)).map_err(raise)?;
+    Ok((count, bytes))
 }
 
 /// Returns the ends of a range.

@@ -56,15 +56,15 @@ impl TreeShape {
 pub struct Pipeline {
     /// The seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
     latency_s: f64,
-    /// The seconds that a byte of the vector takes on all edges of that route together.
+    /// The seconds that a byte of the vector takes on all edges of the longest route together.
     path_s_per_byte: f64,
-    /// The seconds that a byte of the vector takes on the slowest of these edges.
+    /// The seconds that a byte of the vector takes on the slowest edge of the longest route.
     slowest_s_per_byte: f64,
     /// The seconds of overheads on the busiest link, for one chunk of every tree.
     overhead_s: f64,
     /// The part of the vector that the tree carries, from 0 to 1.
     share: f64,
-    /// The number of chunks into which the plan cuts that part.
+    /// The number of chunks into which the plan cuts the tree's part of the vector.
     chunks: u32,
 }
 

@@ -73,6 +73,12 @@ pub fn algorithms() -> Vec<(&'static str, &'static str)> {
     planners::PLANNERS.iter().map(|planner| (planner.name, planner.summary)).collect()
 }
 
+/// Return the names of the algorithms in whose plans switches reduce.
+#[pyfunction]
+pub fn in_network_algorithms() -> Vec<&'static str> {
+    planners::PLANNERS.iter().filter(|planner| planner.in_network).map(|planner| planner.name).collect()
+}
+
 /// Return the name of `known` that `text` means, whatever its case, hyphens and underscores; errors call it a `what`.
 #[pyfunction]
 pub fn named(what: &str, text: &str, known: Vec<String>) -> PyResult<String> {

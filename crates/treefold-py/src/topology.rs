@@ -1,17 +1,18 @@
 //! The binding of `treefold::topology`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
+use treefold::error::Error;
 use treefold::topology::{self, Directions, Ends};
-use treefold::units::{Bandwidth, Time, parse_bandwidth};
+use treefold::units::{Bandwidth, Time, parse_bandwidth, parse_time};
 use treefold::{bail, error};
 
 use crate::bounds::Bounds;
-use crate::options::type_of;
+use crate::options::{Whole, type_of};
 use crate::trees::{Link, Node, links, nodes};
 use crate::{Column, core, html, raise};
 
@@ -41,17 +42,41 @@ impl Quantity {
         match self {
             Self::Number(number) => Bandwidth::new(*number),
             Self::Text(text) => parse_bandwidth(text),
-            Self::Other(value) => {
-                let kind = Python::attach(|py| type_of(value.bind(py)));
-                bail!("bandwidth must be a number of bytes per second, or a text such as 10Gbit/s; got a {kind}")
-            }
+            Self::Other(value) => bail!(
+                "bandwidth must be a number of bytes per second, or a text such as 10Gbit/s; got a {}",
+                Python::attach(|py| type_of(value.bind(py)))
+            ),
+        }
+    }
+
+    /// Returns a time in seconds, which may be negative.
+    fn seconds(&self) -> error::Result<f64> {
+        match self {
+            Self::Number(number) => Ok(*number),
+            Self::Text(text) => match text.trim().strip_prefix('-') {
+                Some(size) => parse_time(size).map(|time| -time.seconds()),
+                None => parse_time(text).map(Time::seconds),
+            },
+            Self::Other(value) => bail!(
+                "latency must be a number of seconds, or a text such as 1us; got a {}",
+                Python::attach(|py| type_of(value.bind(py)))
+            ),
         }
     }
 }
 
 /// The names of two nodes, which stand for the links between them: a tuple or a list.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Pair(Ends);
+
+/// Reads what each pair of nodes is given; errors name the pair.
+fn read<T>(given: BTreeMap<Pair, Quantity>, value: impl Fn(&Quantity) -> error::Result<T>) -> PyResult<Vec<(Ends, T)>> {
+    let read = |(Pair(ends), given): (Pair, Quantity)| match value(&given) {
+        Ok(value) => Ok((ends, value)),
+        Err(error) => Err(raise(error.at(format!("link {} -> {}", ends.0, ends.1)))),
+    };
+    given.into_iter().map(read).collect()
+}
 
 impl<'py> FromPyObject<'_, 'py> for Pair {
     type Error = PyErr;
@@ -160,7 +185,12 @@ impl Topology {
     ///     >>> treefold.topology("ring:4").with_ranks([3, 0]).rank_names
     ///     ['GPU3', 'GPU0']
     #[pyo3(signature = (ranks, *, ordered=false))]
-    fn with_ranks(&self, ranks: Vec<u32>, ordered: bool) -> PyResult<Self> {
+    fn with_ranks(&self, ranks: Vec<Whole>, ordered: bool) -> PyResult<Self> {
+        let index = |rank: &Whole| {
+            let missing = || Error::new(format!("there is no accelerator with index {}", rank.written));
+            rank.value.and_then(|index| u32::try_from(index).ok()).ok_or_else(missing)
+        };
+        let ranks = ranks.iter().map(index).collect::<error::Result<Vec<u32>>>().map_err(raise)?;
         let network = self.0.with_ranks(&ranks).map_err(raise)?;
         Ok(Self(Arc::new(if ordered { network.in_given_order() } else { network })))
     }
@@ -228,9 +258,8 @@ impl Topology {
     ///     >>> slower.links()[0].bandwidth_Bps
     ///     125000000.0
     #[pyo3(signature = (bandwidths, *, one_way=false))]
-    fn with_bandwidths(&self, bandwidths: HashMap<Pair, Quantity>, one_way: bool) -> PyResult<Self> {
-        let typed = bandwidths.into_iter().map(|(pair, bandwidth)| Ok((pair.0, bandwidth.bandwidth()?)));
-        let changes = typed.collect::<error::Result<Vec<_>>>().map_err(raise)?;
+    fn with_bandwidths(&self, bandwidths: BTreeMap<Pair, Quantity>, one_way: bool) -> PyResult<Self> {
+        let changes = read(bandwidths, Quantity::bandwidth)?;
         Ok(Self(Arc::new(self.0.with_bandwidths(&changes, directions(one_way)).map_err(raise)?)))
     }
 
@@ -249,7 +278,7 @@ impl Topology {
     ///     >>> [link.bandwidth_Bps for link in slower.links()[:2]]
     ///     [8000000000.0, 16000000000.0]
     #[pyo3(signature = (factors, *, one_way=false))]
-    fn with_scaled_bandwidths(&self, factors: HashMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
+    fn with_scaled_bandwidths(&self, factors: BTreeMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
         let factors: Vec<(Ends, f64)> = factors.into_iter().map(|(pair, factor)| (pair.0, factor)).collect();
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, directions(one_way)).map_err(raise)?)))
     }
@@ -257,21 +286,22 @@ impl Topology {
     /// Return the network with other latencies between pairs of nodes.
     ///
     /// Args:
-    ///     added_s: The seconds that are added to the latency of each link between a pair of names. A latency that
-    ///         would be negative becomes 0.
+    ///     added_s: The seconds, or a text such as `1us`, that are added to the latency of each link between a pair of
+    ///         names. A latency that would be negative becomes 0.
     ///     one_way: Whether to change only the links from the first node of a pair to the second; by default, both
     ///         directions change.
     ///
     /// Raises:
-    ///     TreefoldError: If there is no such link, or no link can have the latency.
+    ///     TreefoldError: If there is no such link, a link is changed twice, a value is not a time, or no link can have
+    ///         the latency.
     ///
     /// Example:
-    ///     >>> farther = treefold.topology("line:4", latency_s=1e-6).with_added_latencies({("GPU0", "GPU1"): 1e-6})
+    ///     >>> farther = treefold.topology("line:4", latency_s=1e-6).with_added_latencies({("GPU0", "GPU1"): "1us"})
     ///     >>> [link.latency_s for link in farther.links()[:3]]
     ///     [2e-06, 2e-06, 1e-06]
     #[pyo3(signature = (added_s, *, one_way=false))]
-    fn with_added_latencies(&self, added_s: HashMap<Pair, f64>, one_way: bool) -> PyResult<Self> {
-        let added: Vec<(Ends, f64)> = added_s.into_iter().map(|(pair, seconds)| (pair.0, seconds)).collect();
+    fn with_added_latencies(&self, added_s: BTreeMap<Pair, Quantity>, one_way: bool) -> PyResult<Self> {
+        let added = read(added_s, Quantity::seconds)?;
         Ok(Self(Arc::new(self.0.with_added_latencies(&added, directions(one_way)).map_err(raise)?)))
     }
 

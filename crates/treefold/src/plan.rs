@@ -137,6 +137,12 @@ pub enum Pace {
     Step(Sharing),
     /// The transfers are cut into chunks, which follow each other through each tree without pause.
     Stream,
+    /// The transfers are streamed. A schedule table cuts each tree of N ranks into N / 2 sub-flows, starts one every
+    /// two steps, and gathers none before all are reduced.
+    SubFlows,
+    /// The transfers are streamed, and a root that alone gets the sums of its tree asks for them where switches add up.
+    /// At other paces, operands are sent to it unasked.
+    Pulled,
     /// The transfers are streamed, and each tree is held to its part of what the busiest link allows, so that no tree
     /// takes bandwidth from another. That suits trees with rates.
     Paced,
@@ -162,7 +168,7 @@ pub enum Sharing {
     Messages(Bandwidth),
 }
 
-/// One spanning tree and its part of the vector.
+/// One tree and its part of the vector; it need not join all ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     /// The units of the vector that travel over the tree.

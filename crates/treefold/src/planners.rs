@@ -40,6 +40,8 @@ pub struct Planner {
     pub name: &'static str,
     /// A description in a few words.
     pub summary: &'static str,
+    /// Whether switches reduce in its plans.
+    pub in_network: bool,
     /// The function that makes a plan of an all-reduce, or returns why the algorithm does not fit the network and which
     /// one would.
     pub plan: fn(&Arc<Topology>, &Options) -> Result<Draft>,
@@ -59,50 +61,73 @@ pub struct Planner {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub const PLANNERS: &[Planner] = &[
-    Planner { name: "ring", summary: "one ring, one direction", plan: ring::plan },
+    Planner { name: "ring", summary: "one ring, one direction", in_network: false, plan: ring::plan },
     Planner {
         name: "multiring",
         summary: "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
+        in_network: false,
         plan: multiring::plan,
     },
-    Planner { name: "ring2d", summary: "rings along rows and columns, four at once", plan: ring2d::plan },
-    Planner { name: "dbtree", summary: "NCCL's double binary tree, streamed", plan: dbtree::plan },
-    Planner { name: "halving-doubling", summary: "recursive halving and doubling", plan: halving_doubling::plan },
-    Planner { name: "hdrm", summary: "halving-doubling with ranks mapped to a BiGraph", plan: hdrm::plan },
+    Planner {
+        name: "ring2d",
+        summary: "rings along rows and columns, four at once",
+        in_network: false,
+        plan: ring2d::plan,
+    },
+    Planner { name: "dbtree", summary: "NCCL's double binary tree, streamed", in_network: false, plan: dbtree::plan },
+    Planner {
+        name: "halving-doubling",
+        summary: "recursive halving and doubling",
+        in_network: false,
+        plan: halving_doubling::plan,
+    },
+    Planner {
+        name: "hdrm",
+        summary: "halving-doubling with ranks mapped to a BiGraph",
+        in_network: false,
+        plan: hdrm::plan,
+    },
     Planner {
         name: "multitree",
         summary: "one tree for each rank, scheduled without contention",
+        in_network: false,
         plan: multitree::plan,
     },
     Planner {
         name: "ps",
         summary: "one parameter server, to which all ranks send and which sends to all",
+        in_network: false,
         plan: ps::plan,
     },
-    Planner { name: "p2p", summary: "every rank sends its vector to every other", plan: p2p::plan },
+    Planner { name: "p2p", summary: "every rank sends its vector to every other", in_network: false, plan: p2p::plan },
     Planner {
         name: "psld",
         summary: "several parameter servers, each with a part of the vector in proportion to its bandwidth",
+        in_network: false,
         plan: psld::plan,
     },
     Planner {
         name: "plink",
         summary: "two levels: groups of nearby ranks, each with an aggregator",
+        in_network: false,
         plan: plink::plan,
     },
     Planner {
         name: "topoadopt",
         summary: "a few spanning trees and their shares, by simulated annealing",
+        in_network: false,
         plan: topoadopt::plan,
     },
     Planner {
         name: "innet-pull",
         summary: "each rank pulls its part of the sum through switches that add it up",
+        in_network: true,
         plan: in_network::pull,
     },
     Planner {
         name: "innet-push",
         summary: "each part of the vector goes to a home switch, which reduces and multicasts it",
+        in_network: true,
         plan: in_network::push,
     },
 ];

@@ -141,7 +141,7 @@ pub enum Shape {
         /// The switches in both halves together.
         switches: u32,
     },
-    /// Two switches with parallel trunks, each of which serves one destination.
+    /// One or more planes of two switches; each parallel trunk of a plane serves certain destinations.
     Dgx2,
 }
 

@@ -293,13 +293,18 @@ impl Sum for Time {
 
 /// Splits a text such as `16GB/s` into its number and its unit.
 fn split_number(text: &str) -> Option<(f64, &str)> {
+    let (written, unit) = split_text(text);
+    Some((written.parse().ok()?, unit))
+}
+
+/// Splits a text such as `16GB/s` into the text of its number and its unit.
+fn split_text(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text
         .char_indices()
         .find(|&(i, c)| !(c.is_ascii_digit() || c == '.' || is_sign_or_exponent(text, i)))
         .map_or(text.len(), |(i, _)| i);
-    let number = text[..end].parse().ok()?;
-    Some((number, text[end..].trim()))
+    (&text[..end], text[end..].trim())
 }
 
 /// Returns whether byte `i` of `text` is a leading sign or belongs to an exponent such as `e-3`.
@@ -342,18 +347,39 @@ fn split_prefix(unit: &str) -> (f64, &str) {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn parse_bytes(text: &str) -> Result<Bytes> {
-    let parsed = split_number(text).and_then(|(number, unit)| {
-        let (factor, rest) = split_prefix(unit);
-        matches!(rest, "B" | "").then_some(number * factor)
-    });
-    match parsed {
-        None => bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096"),
-        Some(bytes) if !(0.0..=MAX_BYTES as f64).contains(&bytes) => {
-            bail!("size '{text}': must be between 0 and 1e18 bytes")
-        }
-        Some(bytes) if bytes.fract() != 0.0 => bail!("size '{text}': must be a whole number of bytes, got {bytes}"),
-        Some(bytes) => Ok(Bytes(bytes as u64)),
+    let (written, unit) = split_text(text);
+    let (factor, rest) = split_prefix(unit);
+    let number = written.parse::<f64>().ok().filter(|_| matches!(rest, "B" | ""));
+    let Some(bytes) = number.map(|number| number * factor) else {
+        bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096");
+    };
+    if !(0.0..=MAX_BYTES as f64).contains(&bytes) {
+        bail!("size '{text}': must be between 0 and 1e18 bytes");
     }
+    match whole_product(written, factor as u64) {
+        Some(exact) => Bytes::new(exact),
+        None => bail!("size '{text}': must be a whole number of bytes, got {bytes}"),
+    }
+}
+
+/// Returns `factor` times the decimal number `written`, such as `2.01` or `1e3`, if that is a whole number of at most
+/// [`MAX_BYTES`]. Floats would not do: 2.01 times 1000 is no whole number in them.
+fn whole_product(written: &str, factor: u64) -> Option<u64> {
+    let (digits, exponent) = written.split_once(['e', 'E']).unwrap_or((written, "0"));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{part}");
+    let digits = all.trim_start_matches(['+', '-', '0']).trim_end_matches('0');
+    if digits.is_empty() {
+        return Some(0);
+    }
+    let zeros = all.len() - all.trim_end_matches('0').len();
+    let power = exponent.parse::<i64>().ok()? - part.len() as i64 + zeros as i64;
+    // What 128 bits do not hold is refused: no size that people write has so many digits.
+    let product = digits.parse::<u128>().ok()?.checked_mul(factor.into())?;
+    let ten = 10u128.checked_pow(u32::try_from(power.unsigned_abs()).ok()?)?;
+    let whole =
+        if power < 0 { product.is_multiple_of(ten).then(|| product / ten)? } else { product.checked_mul(ten)? };
+    u64::try_from(whole).ok().filter(|&bytes| bytes <= MAX_BYTES)
 }
 
 /// Reads a bandwidth such as `16GB/s`, `100Gbit/s` or `5Gbps`.
@@ -388,7 +414,7 @@ pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
 /// Reads a time such as `150ns`, `5ms` or `0s`.
 ///
 /// # Errors
-/// If the unit is unknown or missing, or the time is negative or more than a day.
+/// If the unit is unknown or missing, or the time is negative or more than 10^5 seconds.
 ///
 /// ```
 /// use treefold::units::{Time, parse_time};

@@ -31,6 +31,8 @@ class SolverPlanner(NamedTuple):
     """What it does, in one line."""
     gap: str
     """What the gap means that it proves; {} stands for the gap in percent."""
+    in_network: bool = False
+    """Whether switches reduce in its plans."""
     most_work: float = math.inf
     """The most ranks times links for which it takes seconds only."""
 
@@ -44,6 +46,7 @@ PLANNERS = {
     "innet": SolverPlanner(
         "trees of switches that reduce and multicast, packed by column generation, streamed",
         gap="the in-network bound is at most {} above this rate",
+        in_network=True,
     ),
     "mtree": SolverPlanner(
         "low spanning trees over links of high bandwidth, with shares by an integer program (MTree), streamed",
@@ -87,14 +90,16 @@ def is_in_network(algorithm: str) -> bool:
     """Tell whether switches reduce in an algorithm's plans.
 
     Args:
-        algorithm: One of `treefold.algorithms()`; switches reduce for those whose names begin with `innet`.
+        algorithm: One of `treefold.algorithms()`.
 
     Example:
         >>> treefold.planning.is_in_network("innet-push"), treefold.planning.is_in_network("ring")
         (True, False)
 
     """
-    return algorithm.startswith("innet")
+    if algorithm in PLANNERS:
+        return PLANNERS[algorithm].in_network
+    return algorithm in _core.in_network_algorithms()
 
 
 def is_fabric(network: Topology) -> bool:

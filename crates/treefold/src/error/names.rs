@@ -61,10 +61,20 @@ fn likeness(text: &str, name: &str) -> f64 {
     }
     let initials: String = name.split(['-', '_', ' ']).filter_map(|word| word.chars().next()).collect();
     let (text, name) = (letters(text), letters(name));
+    if differ_in_numbers(&text, &name) {
+        return 0.0;
+    }
     let is_part = text.len() >= 3 && name.contains(&text);
     let is_short = initials.len() >= 2 && (text == initials || text.strip_suffix('s') == Some(&initials));
     let least = if is_part || is_short { LIKELY } else { 0.0 };
     strsim::normalized_damerau_levenshtein(&text, &name).max(least)
+}
+
+/// Returns whether only digits tell two names with digits apart: who wrote `GPU9` did not mean `GPU0`.
+fn differ_in_numbers(one: &str, other: &str) -> bool {
+    let undigited = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let has_digits = |name: &str| name.bytes().any(|byte| byte.is_ascii_digit());
+    has_digits(one) && has_digits(other) && one != other && undigited(one) == undigited(other)
 }
 
 /// Returns the characters of a name that count when it is compared: its letters in lower case, without hyphens and
@@ -98,6 +108,8 @@ mod tests {
             ("doubling", &["halving-doubling"]),
             ("vcs", &["virtual-channels"]),
             ("zebra", &[]),
+            ("ring3d", &["ring"]),
+            ("rign2d", &["ring2d"]),
             (&"ring".repeat(1000), &[]),
         ] {
             assert_eq!(nearest(text, &KNOWN), near, "{text}");

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 
 use super::pipeline::{TreePipeline, drafted, route_latency};
-use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Walkable, for_each_step};
+use super::{Draft, LaneRoutes, LinkLoads, Message, Phase, Walkable, for_each_step};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
 
@@ -64,9 +64,10 @@ impl Profile {
         let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
         let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
         for phase in &plan.phases {
-            match phase.pace {
-                Pace::Step(_) => profile.add_steps(plan, phase, &routes),
-                Pace::Stream | Pace::Paced => profile.streams.push(drafted(plan, phase, &routes)),
+            if phase.pace.is_stream() {
+                profile.streams.push(drafted(plan, phase, &routes));
+            } else {
+                profile.add_steps(plan, phase, &routes);
             }
         }
         profile

@@ -294,7 +294,7 @@ pub(crate) fn check_contention(plan: &Draft, phase: &Phase) -> Result<()> {
     let (slot, merged) = match phase.pace {
         Pace::Step(Sharing::Transfers(slot)) => (slot, false),
         Pace::Step(Sharing::Messages(slot)) => (slot, true),
-        Pace::Step(Sharing::Shared) | Pace::Stream | Pace::Paced => return Ok(()),
+        _ => return Ok(()),
     };
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);

@@ -1,10 +1,9 @@
 //! The fingerprint of a plan, by which ranks notice that they run different plans.
 
-use super::{Chunk, Direction, Draft};
+use super::{Chunk, Direction, Draft, Pace};
 
 impl Draft {
-    /// Returns a number that differs between plans: the FNV-1a hash of everything that decides what each rank sends to
-    /// which other.
+    /// Returns the FNV-1a hash of everything that decides what each rank sends to which other, and at what pace.
     pub fn fingerprint(&self) -> u64 {
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let mut add = |value: u64| {
@@ -16,7 +15,14 @@ impl Draft {
         add(self.units);
         add(self.collective as u64);
         for phase in &self.phases {
-            add(u64::from(phase.steps));
+            let pace = match phase.pace {
+                Pace::Step(_) => 0,
+                Pace::Stream => 1,
+                Pace::SubFlows => 2,
+                Pace::Pulled => 3,
+                Pace::Paced => 4,
+            };
+            [pace, u64::from(phase.steps)].into_iter().for_each(&mut add);
             for tree in self.trees_of(phase) {
                 let chunk = match tree.chunk {
                     Chunk::Best => [0, 0],

@@ -70,6 +70,8 @@ enum PaceDocument {
         message_unit: Option<f64>,
     },
     Stream,
+    SubFlows,
+    Pulled,
     Paced,
 }
 
@@ -279,6 +281,8 @@ impl PaceDocument {
     fn new(pace: Pace) -> Self {
         let (transfer_unit, message_unit) = match pace {
             Pace::Stream => return Self::Stream,
+            Pace::SubFlows => return Self::SubFlows,
+            Pace::Pulled => return Self::Pulled,
             Pace::Paced => return Self::Paced,
             Pace::Step(Sharing::Shared) => (None, None),
             Pace::Step(Sharing::Transfers(slot)) => (Some(slot.bytes_per_second()), None),
@@ -290,6 +294,8 @@ impl PaceDocument {
     fn read(&self) -> Result<Pace> {
         Ok(match *self {
             Self::Stream => Pace::Stream,
+            Self::SubFlows => Pace::SubFlows,
+            Self::Pulled => Pace::Pulled,
             Self::Paced => Pace::Paced,
             Self::Step { transfer_unit: Some(_), message_unit: Some(_) } => {
                 bail!("a step has transfer_unit_Bps and message_unit_Bps; leave out one, as links keep one promise")

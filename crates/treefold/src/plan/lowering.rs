@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
-use super::{Chunk, Direction, LaneRef, LaneRoutes, Phase, Plan, Tree, Walkable};
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, Walkable};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -68,11 +68,33 @@ pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u6
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
     let size = Bytes::new(elements.saturating_mul(element_bytes))?;
     check_chunks(plan, size)?;
-    Ok(lower_with(plan, elements, |phase, routes| {
-        let overhead = Time::from_picoseconds(overhead.picoseconds() * busiest_rank(plan, phase));
-        let trees = pipelines(plan, phase, routes).into_iter();
-        trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
+    Ok(lower_with(plan, elements, |phase, routes| best_chunks(plan, phase, routes, size, overhead)))
+}
+
+/// Lowers `plan` as [`lower_for`] does, but phases in sub-flows as [`lower_in_chunks`] does.
+///
+/// # Errors
+/// The errors of [`lower`].
+pub(super) fn lower_in_sub_flows(
+    plan: &Plan,
+    elements: u64,
+    element_bytes: u64,
+    overhead: Time,
+    sub_flows: u32,
+) -> Result<Schedule> {
+    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
+    check_chunks(plan, size)?;
+    Ok(lower_with(plan, elements, |phase, routes| match phase.pace {
+        Pace::SubFlows => in_chunks(plan, phase, sub_flows),
+        _ => best_chunks(plan, phase, routes, size, overhead),
     }))
+}
+
+/// Returns the number of chunks of each tree of a streamed phase that is best where a message costs a rank `overhead`.
+fn best_chunks(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes, overhead: Time) -> Vec<u32> {
+    let overhead = Time::from_picoseconds(overhead.picoseconds() * busiest_rank(plan, phase));
+    let trees = pipelines(plan, phase, routes).into_iter();
+    trees.map(|tree| tree.with_overhead(overhead).chunks(size)).collect()
 }
 
 /// Lowers `plan` with every streamed tree in `chunks` chunks, or in as many as the plan itself says.
@@ -88,14 +110,16 @@ pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time)
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn lower_in_chunks(plan: &Plan, elements: u64, chunks: u32) -> Schedule {
-    lower_with(plan, elements, |phase, _| {
-        let of_tree = |tree: &Tree| match tree.chunk {
-            Chunk::One => 1,
-            Chunk::Count(count) => count.max(1),
-            Chunk::Bytes(_) | Chunk::Best => chunks,
-        };
-        plan.trees_of(phase).iter().map(of_tree).collect()
-    })
+    lower_with(plan, elements, |phase, _| in_chunks(plan, phase, chunks))
+}
+
+fn in_chunks(plan: &Plan, phase: &Phase, chunks: u32) -> Vec<u32> {
+    let of_tree = |tree: &Tree| match tree.chunk {
+        Chunk::One => 1,
+        Chunk::Count(count) => count.max(1),
+        Chunk::Bytes(_) | Chunk::Best => chunks,
+    };
+    plan.trees_of(phase).iter().map(of_tree).collect()
 }
 
 fn lower_with(plan: &Plan, elements: u64, chunks_of: impl Fn(&Phase, &LaneRoutes) -> Vec<u32>) -> Schedule {

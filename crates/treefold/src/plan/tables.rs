@@ -10,8 +10,9 @@ mod streams;
 
 use std::ops::Range;
 
+use super::lowering::lower_in_sub_flows;
 use super::schedule::{Op, Schedule, TransferId};
-use super::{Plan, Sharing, lower_for, lower_in_chunks};
+use super::{Plan, Sharing};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::Pace;
@@ -84,22 +85,12 @@ const MESSAGE: Time = Time::from_picoseconds(20_000);
 /// The most NOPs of all tables together: half a gigabyte.
 const MAX_NOPS: usize = 1 << 22;
 
-/// Returns the number of sub-flows of each tree if the literature says when each starts: the double binary tree has N/2
-/// of them, and starts one every two steps, first all reductions and then all gathers. Interfaces execute them in the
-/// order of their steps.
-pub fn sub_flows(plan: &Plan) -> Option<u32> {
-    (plan.algorithm == "dbtree").then_some((plan.ranks() / 2).max(1))
-}
-
 /// Lowers `plan` for network interfaces: into its sub-flows, or else into the chunks that are best.
 ///
 /// # Errors
 /// If the plan asks for more chunks than treefold handles.
 pub fn lower_for_interfaces(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
-    match sub_flows(plan) {
-        Some(chunks) => Ok(lower_in_chunks(plan, elements, chunks)),
-        None => lower_for(plan, elements, element_bytes, MESSAGE),
-    }
+    lower_in_sub_flows(plan, elements, element_bytes, MESSAGE, (plan.ranks() / 2).max(1))
 }
 
 /// Returns whether ranks let steps pass in which they have nothing to send. That keeps links free only where the plan
@@ -142,8 +133,8 @@ impl Tables {
             table.iter_mut().for_each(|entry: &mut Entry| entry.children.sort_unstable());
             table.sort_by_key(|entry| (entry.step, !entry.waits.is_empty(), entry.flow));
         }
-        if sub_flows(plan).is_some() {
-            await_own_sums(&mut tables, schedule, &steps);
+        for (number, _) in (0..).zip(&plan.phases).filter(|(_, phase)| phase.pace == Pace::SubFlows) {
+            await_own_sums(&mut tables, schedule, number, &steps);
         }
         if nops {
             check_nops(&tables)?;
@@ -172,17 +163,19 @@ impl Tables {
     }
 }
 
-/// Makes the first `Gather` of each table wait for all partial sums that the rank receives before: gathers begin when
-/// the reduction is over. As tables are executed in order, the rank's other gathers wait with it.
-fn await_own_sums(tables: &mut [Vec<Entry>], schedule: &Schedule, steps: &[u32]) {
+/// Makes the first `Gather` of phase `phase` in each table wait for all partial sums that the rank receives before:
+/// gathers begin when the reduction is over. As tables are executed in order, the rank's other gathers wait with it.
+fn await_own_sums(tables: &mut [Vec<Entry>], schedule: &Schedule, phase: u16, steps: &[u32]) {
+    let is_of_phase = |id: TransferId| schedule.phase[id] == phase;
     let mut received = vec![Vec::new(); tables.len()];
-    for id in schedule.ids().filter(|&id| schedule.op[id] == Op::Reduce) {
+    for id in schedule.ids().filter(|&id| is_of_phase(id) && schedule.op[id] == Op::Reduce) {
         if let Some(received) = received.get_mut(schedule.ends(id)[1].index()) {
             received.push(id);
         }
     }
     for (table, received) in tables.iter_mut().zip(received) {
-        if let Some(first) = table.iter_mut().find(|entry| entry.op == Opcode::Gather) {
+        let gathers = |entry: &Entry| entry.op == Opcode::Gather && is_of_phase(entry.sends[0]);
+        if let Some(first) = table.iter_mut().find(|entry| gathers(entry)) {
             first.waits.extend(received.into_iter().filter(|&id| steps[id] < first.step));
             first.waits.sort_unstable();
             first.waits.dedup();
@@ -242,8 +235,9 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
     while start < steps.len() {
         let number = schedule.phase[start];
         let end = start + schedule.phase[start..].partition_point(|&phase| phase == number);
-        if plan.phases[usize::from(number)].pace.is_stream() {
-            streams::set_steps(plan, schedule, TransferId::first(end).skip(start), before, &mut steps);
+        let pace = plan.phases[usize::from(number)].pace;
+        if pace.is_stream() {
+            streams::set_steps(plan, pace, schedule, TransferId::first(end).skip(start), before, &mut steps);
         } else {
             (start..end).for_each(|index| steps[index] = before + u32::from(schedule.step[index]));
         }

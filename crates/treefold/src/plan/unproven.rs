@@ -187,7 +187,7 @@ impl<'a> Written<'a> {
         self.plan.pairs()
     }
 
-    /// Returns a number that differs between plans that do not send the same.
+    /// Returns a hash of what the plan sends: plans that send the same at the same pace have the same one.
     ///
     /// ```
     /// # use std::sync::Arc;

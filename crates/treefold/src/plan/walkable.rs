@@ -49,12 +49,35 @@ impl ReduceHalves {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 ///
-/// It cannot be made a plan again without a proof:
+/// It cannot be made a plan again without a proof. It is none:
 ///
 /// ```compile_fail,E0308
-/// # use treefold::plan::{AnyPlan, Plan, Walkable};
+/// # use treefold::plan::{AnyPlan, Walkable};
 /// fn forge(walkable: Walkable<'_>) -> AnyPlan {
 ///     AnyPlan::Sound(walkable.clone())
+/// }
+/// ```
+///
+/// Nor does it give out the plan that it holds:
+///
+/// ```compile_fail,E0616
+/// # use treefold::plan::{AnyPlan, Walkable};
+/// fn forge(walkable: Walkable<'_>) -> AnyPlan {
+///     AnyPlan::Sound(walkable.0.clone())
+/// }
+/// ```
+///
+/// ```compile_fail,E0624
+/// # use treefold::plan::{AnyPlan, Walkable};
+/// fn forge(walkable: Walkable<'_>) -> AnyPlan {
+///     AnyPlan::Sound(walkable.walked().clone())
+/// }
+/// ```
+///
+/// ```compile_fail,E0616
+/// # use treefold::plan::{AnyPlan, ReduceHalves};
+/// fn forge(halves: ReduceHalves) -> AnyPlan {
+///     AnyPlan::Sound(halves.0)
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]

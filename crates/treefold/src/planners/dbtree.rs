@@ -22,7 +22,7 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft
     let mut plan = Draft::new(topology, "dbtree", 2);
     let second = |rank: u32| NodeId(if ranks.is_multiple_of(2) { ranks - 1 - rank } else { (rank + 1) % ranks });
     let trees = vec![tree(&mut plan, 0, NodeId), tree(&mut plan, 1, second)];
-    plan.push_phase(Pace::Stream, trees);
+    plan.push_phase(Pace::SubFlows, trees);
     Ok(plan)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let mut plan = Draft::new(topology, "innet-push", 1);
     if topology.ranks() == 1 {
         let (up, down) = (plan.own_half(Vec::new()), plan.own_half(Vec::new()));
-        return finish(plan, vec![(NodeId(0), up, down)]);
+        return finish(plan, vec![(NodeId(0), up, down)], Pace::Stream);
     }
     let turned = topology.transposed();
     let homes = topology.node_ids().filter(|&node| is_able(topology, node));
@@ -43,7 +43,7 @@ pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
             trees.push((out.root, up, out.tree(&mut plan, port, false)));
         }
     }
-    finish(plan, trees)
+    finish(plan, trees, Pace::Stream)
 }
 
 /// Plans a pull reduction.
@@ -62,24 +62,24 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Draft
             }
         }
     }
-    finish(plan, trees)
+    finish(plan, trees, Pace::Pulled)
 }
 
-/// Returns the plan of these trees (root, halves), each with an equal part of the vector.
-fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>) -> Result<Draft> {
+/// Returns the plan of these trees (root, halves), each with an equal part of the vector, at this pace.
+fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>, pace: Pace) -> Result<Draft> {
     if trees.is_empty() {
         let has_switches = plan.topology.nodes().iter().any(|node| node.kind == Kind::Switch);
         misfit!(
             "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree{}",
             plan.algorithm,
-            if plan.algorithm == "innet-pull" { " and is adjacent to a rank" } else { " and reaches every rank" },
+            if pace == Pace::Pulled { " and is adjacent to a rank" } else { " and reaches every rank" },
             plan.topology.name(),
             if has_switches { IN_A_FILE } else { "" }
         );
     }
     plan.units = trees.len() as u64;
     let tree = |(unit, (root, up, down))| Tree { span: unit..unit + 1, root, up, down, chunk: Chunk::Best };
-    plan.push_phase(Pace::Stream, (0..).zip(trees).map(tree).collect());
+    plan.push_phase(pace, (0..).zip(trees).map(tree).collect());
     Ok(plan)
 }
 

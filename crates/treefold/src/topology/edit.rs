@@ -68,7 +68,7 @@ impl Topology {
     /// back.
     ///
     /// # Errors
-    /// If a node or link does not exist.
+    /// If a node or link does not exist, or a link is named twice.
     ///
     /// ```
     /// use treefold::bound::bounds;
@@ -109,7 +109,7 @@ impl Topology {
     /// perhaps those of the links back.
     ///
     /// # Errors
-    /// If a node or link does not exist, or no link can have the bandwidth.
+    /// If a node or link does not exist, a link is named twice, or no link can have the bandwidth.
     ///
     /// ```
     /// use treefold::topology::{Directions, from_spec};
@@ -135,7 +135,7 @@ impl Topology {
     /// perhaps to those of the links back. A latency that would be negative becomes 0.
     ///
     /// # Errors
-    /// If a node or link does not exist, or no link can have the latency.
+    /// If a node or link does not exist, a link is named twice, or no link can have the latency.
     ///
     /// ```
     /// use treefold::topology::{Directions, from_spec};
@@ -153,6 +153,9 @@ impl Topology {
         let slower = |link: &Link| {
             let Some(extra) = of.get(&(link.source, link.target)) else { return Ok(Some(link.clone())) };
             let [source, target] = [link.source, link.target].map(|end| &self.node(end).name);
+            if !extra.is_finite() {
+                bail!("link {source} -> {target}: added latency must be a finite number of seconds, got {extra}");
+            }
             let latency = Time::from_seconds((link.latency.seconds() + extra).max(0.0));
             let latency = latency.map_err(|error| error.at(format!("link {source} -> {target}")))?;
             Ok(Some(Link { latency, ..link.clone() }))

@@ -14,6 +14,31 @@ fn people_write_units_in_many_ways() {
     assert_eq!(parse_time("0").unwrap(), Time::ZERO);
 }
 
+/// A size in hundredths of a unit is what integers say, and refused only if it is no whole number of bytes.
+#[test]
+fn sizes_are_exact() {
+    let units = [("KB", 1000u64), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("KiB", 1024)];
+    for (hundredths, (unit, bytes)) in (1..10_000u64).flat_map(|number| units.map(|unit| (number, unit))) {
+        let text = format!("{}.{:02}{unit}", hundredths / 100, hundredths % 100);
+        let exact = hundredths * bytes;
+        let read = parse_bytes(&text).ok();
+        assert_eq!(read, exact.is_multiple_of(100).then_some(Bytes(exact / 100)), "{text}");
+    }
+    for (text, bytes) in [
+        ("2.010e3", 2010),
+        ("201e-2KB", 2010),
+        ("0.0009765625KiB", 1),
+        (".5KB", 500),
+        ("+1.KB", 1000),
+        ("0e99", 0),
+        ("999999999999999999", 999_999_999_999_999_999),
+        ("0.999999999999999999e18", 999_999_999_999_999_999),
+    ] {
+        assert_eq!(parse_bytes(text).unwrap(), Bytes(bytes), "{text}");
+    }
+    assert!(parse_bytes("1.00000000000000000000001KB").is_err(), "a float would take it for 1000");
+}
+
 #[test]
 fn nonsense_is_refused_with_the_value_and_a_remedy() {
     for text in ["", "MiB", "64QB", "-1MiB", "1.5B", "0.1KiB", "nanMiB", "inf", "1e30B"] {

@@ -25,6 +25,7 @@ mod packet;
 mod packet_oracle;
 mod properties;
 mod readers;
+mod relabelled;
 mod rivals;
 mod run;
 mod together;

@@ -13,25 +13,25 @@
 
 use std::collections::HashMap;
 
-use super::sub_flows;
-use crate::plan::Plan;
 use crate::plan::schedule::{Op, Schedule, TransferId};
+use crate::plan::{Pace, Plan};
 
-/// Sets the steps of the transfers `ids` of a streamed phase, after step `before`.
+/// Sets the steps of the transfers `ids` of a streamed phase of this pace, after step `before`.
 pub(super) fn set_steps(
     plan: &Plan,
+    pace: Pace,
     schedule: &Schedule,
     ids: impl Iterator<Item = TransferId> + Clone,
     before: u32,
     steps: &mut [u32],
 ) {
-    if sub_flows(plan).is_none() {
-        return modulo_schedule(plan, schedule, ids, before, steps);
+    if pace != Pace::SubFlows {
+        return modulo_schedule(plan, pace, schedule, ids, before, steps);
     }
     let half = |gathers: bool| ids.clone().filter(move |&id| (schedule.op[id] == Op::Copy) == gathers);
-    modulo_schedule(plan, schedule, half(false), before, steps);
+    modulo_schedule(plan, pace, schedule, half(false), before, steps);
     let reduced = half(false).map(|id| steps[id]).max().unwrap_or(before);
-    modulo_schedule(plan, schedule, half(true), reduced, steps);
+    modulo_schedule(plan, pace, schedule, half(true), reduced, steps);
 }
 
 /// An edge of one half of a tree, whose chunks follow each other.
@@ -47,6 +47,7 @@ struct Edge {
 /// the edge's colour that its dependencies allow, and each further chunk a step that is a period later.
 fn modulo_schedule(
     plan: &Plan,
+    pace: Pace,
     schedule: &Schedule,
     ids: impl Iterator<Item = TransferId> + Clone,
     before: u32,
@@ -63,7 +64,7 @@ fn modulo_schedule(
             edges.len() - 1
         });
     }
-    let (colours, period) = colours(plan, &edges);
+    let (colours, period) = colours(plan, pace, &edges);
     let mut first: Vec<Option<u32>> = vec![None; edges.len()];
     for id in ids {
         let earlier = schedule.dependencies.row(id).iter().map(|&other| steps[other] + 1);
@@ -82,9 +83,9 @@ fn modulo_schedule(
 }
 
 /// Returns the colour of each edge, and the number of colours.
-fn colours(plan: &Plan, edges: &[Edge]) -> (Vec<u32>, u32) {
+fn colours(plan: &Plan, pace: Pace, edges: &[Edge]) -> (Vec<u32>, u32) {
     let nodes = plan.topology.nodes().len();
-    if sub_flows(plan).is_some()
+    if pace == Pace::SubFlows
         && let Some(colours) = two_colours(plan, edges, nodes)
     {
         return (colours, 2);

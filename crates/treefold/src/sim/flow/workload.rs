@@ -81,11 +81,9 @@ pub(super) struct TreeHalf {
 /// Builds the workload of `phase` for a vector of `size`.
 pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Workload {
     let mut compiler = Compiler::new(plan, phase);
-    let chunks: Vec<u32> = match phase.pace {
-        Pace::Step(_) => vec![1; phase.trees.len()],
-        Pace::Stream | Pace::Paced => {
-            pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(size)).collect()
-        }
+    let chunks: Vec<u32> = match phase.pace.is_stream() {
+        true => pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(size)).collect(),
+        false => vec![1; phase.trees.len()],
     };
     if phase.pace == Pace::Paced {
         compiler.limit_per_byte = 1.0 / (size.get() as f64 * pipeline::busiest(plan, phase, routes));
@@ -98,9 +96,10 @@ pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Byt
             compiler.append_tree(number as u32, tree, chunks, chunk_bytes);
         }
     }
-    match phase.pace {
-        Pace::Step(_) => compiler.messages_of_steps(routes),
-        Pace::Stream | Pace::Paced => compiler.workload.parts_of = (0..compiler.workload.parts.len() as u32).collect(),
+    if phase.pace.is_stream() {
+        compiler.workload.parts_of = (0..compiler.workload.parts.len() as u32).collect();
+    } else {
+        compiler.messages_of_steps(routes);
     }
     compiler.workload
 }

@@ -216,7 +216,8 @@ pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
     if workload::switch_in_trees(plan).is_none() {
         return Ok(vec![Reader::Software]);
     }
-    let methods = plan.trees.iter().map(|tree| regions::method(plan, tree)).collect::<Result<Vec<_>>>()?;
+    let of_phase = |phase| plan.trees_of(phase).iter().map(move |tree| regions::method(plan, phase, tree));
+    let methods = plan.phases.iter().flat_map(of_phase).collect::<Result<Vec<_>>>()?;
     let reader = |method: &Method| match method {
         Method::Push => Reader::Push,
         Method::Pull => Reader::Pull,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::ids::ids;
 use crate::plan::schedule::{Csr, Op, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
-use crate::plan::{LaneRef, Plan};
+use crate::plan::{LaneRef, Pace, Plan};
 use crate::sim::background::Pairs;
 use crate::sim::jobs::Placed;
 use crate::topology::{Kind, NodeId, Topology};
@@ -135,8 +135,7 @@ impl Workload {
         released.resize(self.messages.len(), Vec::new());
         for (&rank, table) in job.ranks().iter().zip(&tables.of_rank) {
             let steps = self.steps_of(table, tables::lockstep(plan), &message_of, released, options);
-            let in_order = lockstep || tables::sub_flows(plan).is_some();
-            let steps = if in_order { steps } else { self.join_streams(plan, steps) };
+            let steps = if lockstep { steps } else { self.join_streams(plan, steps) };
             self.steps.push(steps);
             self.programs.push(Program { rank, lockstep, step_cycles: 0 });
         }
@@ -245,14 +244,15 @@ impl Workload {
     }
 
     /// Makes one step of the steps of a streamed phase: each edge sends its chunks in order, and none waits for
-    /// another.
+    /// another. Sub-flows keep their steps.
     fn join_streams(&mut self, plan: &Plan, steps: Vec<Step>) -> Vec<Step> {
         let mut joined: Vec<Step> = Vec::new();
         let mut last_of_edge: HashMap<(u32, LaneRef), MessageId> = HashMap::new();
         let mut stream = None;
         for step in steps {
             let phase = self.messages[step.sends[0]].phase;
-            if !plan.phases[usize::from(phase)].pace.is_stream() {
+            let pace = plan.phases[usize::from(phase)].pace;
+            if !pace.is_stream() || pace == Pace::SubFlows {
                 joined.push(step);
                 continue;
             }

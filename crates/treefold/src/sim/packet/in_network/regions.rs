@@ -12,11 +12,8 @@ use super::packet::{Address, EdgeId, RouteId};
 use super::routes::Routes;
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{self, Direction, Half, Held, LaneRef, LaneRoutes, Phase, Plan, Tree, pipeline};
+use crate::plan::{self, Direction, Half, Held, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, pipeline};
 use crate::topology::{LinkId, NodeId};
-
-/// The algorithm whose ranks ask for sums that only they get; of others, ranks push.
-const PULL: &str = "innet-pull";
 
 /// How trees are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,7 +161,7 @@ impl Regions {
 
 impl Manager<'_> {
     fn add(&mut self, tree: &Tree) -> Result<()> {
-        let (first, method) = (self.regions.edges.len(), method(self.plan, tree)?);
+        let (first, method) = (self.regions.edges.len(), method(self.plan, self.phase, tree)?);
         self.add_half(tree, Direction::Up)?;
         let between = self.regions.edges.len();
         let top = self.add_half(tree, Direction::Down)?;
@@ -408,16 +405,15 @@ fn edges_of(plan: &Plan, phase: &Phase, tree: &Tree, direction: Direction) -> Ve
     plan.half(phase, tree, direction).collect()
 }
 
-/// Says how a tree of a plan is used. Where sums end at one rank, only the plan's algorithm tells whether it asks for
-/// them.
-pub fn method(plan: &Plan, tree: &Tree) -> Result<Method> {
+/// Says how a tree of a phase is used. Where sums end at one rank, only the pace tells whether it asks for them.
+pub fn method(plan: &Plan, phase: &Phase, tree: &Tree) -> Result<Method> {
     let of_rank = plan.topology.is_rank(tree.root);
     let all_get = plan.collective.definition().after == Held::Whole;
     match (all_get, tree.up != Half::None, tree.down != Half::None) {
         (true, true, true) if of_rank => Ok(Method::Pull),
         (true, true, true) => Ok(Method::Push),
         (true, false, true) if of_rank => Ok(Method::Write),
-        (false, true, false) if of_rank && plan.algorithm == PULL => Ok(Method::Pull),
+        (false, true, false) if of_rank && phase.pace == Pace::Pulled => Ok(Method::Pull),
         (false, true, false) if of_rank => Ok(Method::Push),
         _ => misfit!(
             "switches work in trees of this {}, and the packet simulator has them in all-reduces, reduce-scatters, \
