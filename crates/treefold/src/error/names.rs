@@ -61,7 +61,7 @@ fn likeness(text: &str, name: &str) -> f64 {
     }
     let initials: String = name.split(['-', '_', ' ']).filter_map(|word| word.chars().next()).collect();
     let (text, name) = (letters(text), letters(name));
-    if differ_in_numbers(&text, &name) {
+    if is_other_number(&text, &name) {
         return 0.0;
     }
     let is_part = text.len() >= 3 && name.contains(&text);
@@ -70,11 +70,12 @@ fn likeness(text: &str, name: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(&text, &name).max(least)
 }
 
-/// Returns whether only digits tell two names with digits apart: who wrote `GPU9` did not mean `GPU0`.
-fn differ_in_numbers(one: &str, other: &str) -> bool {
+/// Returns whether only digits tell two names with digits apart, and `text` is not `name` cut short: who wrote `GPU9`
+/// did not mean `GPU0`, but who wrote `h10` may have meant `h100`.
+fn is_other_number(text: &str, name: &str) -> bool {
     let undigited = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
-    let has_digits = |name: &str| name.bytes().any(|byte| byte.is_ascii_digit());
-    has_digits(one) && has_digits(other) && one != other && undigited(one) == undigited(other)
+    let have_digits = [text, name].iter().all(|name| name.bytes().any(|byte| byte.is_ascii_digit()));
+    have_digits && !name.starts_with(text) && undigited(text) == undigited(name)
 }
 
 /// Returns the characters of a name that count when it is compared: its letters in lower case, without hyphens and
@@ -109,6 +110,7 @@ mod tests {
             ("vcs", &["virtual-channels"]),
             ("zebra", &[]),
             ("ring3d", &["ring"]),
+            ("ring2", &["ring2d", "ring"]),
             ("rign2d", &["ring2d"]),
             (&"ring".repeat(1000), &[]),
         ] {

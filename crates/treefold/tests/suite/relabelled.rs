@@ -1,5 +1,5 @@
-//! The name of a plan's algorithm is only a name: what is sent, how tables order it and how long it takes, the trees and
-//! the paces of the plan say.
+//! The name of a plan's algorithm is only a name: its trees and paces say what is sent, how tables order it and how
+//! long it takes.
 
 use crate::common::{planned, spec};
 use treefold::plan::tables::{Tables, lockstep, lower_for_interfaces};
