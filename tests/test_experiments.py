@@ -154,7 +154,7 @@ def test_the_command_prints_claims_and_keeps_what_people_wrote(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; did you mean mtree/fig6"),
+        (["mtree/fig5"], "figure 'mtree/fig5' is unknown; did you mean multitree/fig5"),
         (["mtree/fig6", "--trials", "0"], "trials must be at least 1, got 0"),
         (["mtree/fig6", "--skews", "2"], "--skews '2' is not a list of numbers from 0 to 1; write for example"),
         (["mtree/fig6", "--skews", "x"], "--skews 'x' is not a list of numbers from 0 to 1; write for example"),

@@ -195,7 +195,7 @@ def test_people_see_a_table_with_the_winner():
         (["bert-base", "ring:4", "--accumulate", "0"], "--accumulate must be at least 1, got 0"),
         (
             ["bert-base", "ring:4", "--sharding", "zero-9"],
-            "sharding 'zero-9' is unknown; did you mean zero-1 or zero-2?",
+            "sharding 'zero-9' is unknown; known are none, zero-1, zero-2, fsdp",
         ),
         (["bert-base", "ring:4", "--numbers", "fp8"], "numbers fp8: systolic computes with numbers of 32 bits only"),
         (["bert-base", "ring:4", "--accelerator", "a100", "--numbers", "fp16"], "bf16 stands for fp16, too, which"),
@@ -264,7 +264,7 @@ def test_accelerators_of_ones_own_can_be_given():
             "model 'm': layer 1: split 'foo' is unknown",
         ),
         (lambda: TrainingOptions(batch=-1), "batch must be at least 1, got -1"),
-        (lambda: TrainingOptions(bucket_bytes=0), "bytes of a bucket must be at least 1, got 0"),
+        (lambda: TrainingOptions(bucket_bytes=0), "--bucket, in bytes, must be at least 1, got 0"),
         (lambda: TrainingOptions(overlap="bukcet"), "overlap 'bukcet' is unknown; did you mean bucket?"),
         (lambda: TrainingOptions(accelerator=5), "accelerator 5 is not a name"),
         (lambda: train("resnet50", "torus:4x4", batch=1.5), "batch must be a whole number, got 1.5"),
@@ -351,5 +351,6 @@ def test_examples_in_docstrings_do_what_they_say():
     examples = [*finder.find(training, "training"), *(finder.find(value, name)[0] for name, value in listed.items())]
     assert [each.name for each in examples if not each.examples] == []
     for each in examples:
+        each.globs["treefold"] = treefold
         runner.run(each)
     assert runner.summarize().failed == 0

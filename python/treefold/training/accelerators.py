@@ -44,8 +44,6 @@ def accelerator_of(given: Any, assumed: str, numbers: str | None) -> Accelerator
         accelerator = ACCELERATORS[checks.name("accelerator", assumed if given is None else given, ACCELERATORS)]
     if numbers is None:
         return accelerator
-    if numbers in ("fp16", "float16"):
-        raise TreefoldError(f"numbers {numbers}: bf16 stands for fp16, too, which is as fast; take --numbers bf16")
     name = checks.name("type of numbers", numbers, NUMBERS)
     if isinstance(accelerator, Systolic):
         raise TreefoldError(

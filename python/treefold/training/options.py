@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from treefold import checks
+from treefold.errors import TreefoldError
 from treefold.training.accelerators import ACCELERATORS, OPTIMIZERS, Accelerator
 from treefold.training.gpu import NUMBERS
 from treefold.training.layers import check_overhead
@@ -26,6 +27,8 @@ FIRST_BUCKET_BYTES = 1 << 20
 """DDP closes its first bucket at 1 MiB, so that the network starts early."""
 
 
+_HALVES = ("fp16", "float16")
+"""What others call the type of numbers for which bf16 stands, too."""
 _MOST_SAMPLES = _MOST_RANKS = 10**9
 _MOST_MICRO_BATCHES = 4096
 _MOST_BUCKET_BYTES = 10**18
@@ -166,6 +169,8 @@ def _shown(name: str, metadata: Mapping[str, Any]) -> str:
 
 def _checked(given: Any, what: str, metadata: Mapping[str, Any]) -> Any:
     """Return a value that is possible: a name, a whole number, or a part of the compute."""
+    if given in _HALVES and metadata["values"] == tuple(NUMBERS):
+        raise TreefoldError(f"{what} {given!r}: bf16 stands for fp16, too, which is as fast; take --numbers bf16")
     if metadata["values"]:
         return checks.name(what, given, metadata["values"])
     return check_overhead(what, given) if metadata["most"] is None else checks.whole(what, given, 1, metadata["most"])
