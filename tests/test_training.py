@@ -351,6 +351,6 @@ def test_examples_in_docstrings_do_what_they_say():
     examples = [*finder.find(training, "training"), *(finder.find(value, name)[0] for name, value in listed.items())]
     assert [each.name for each in examples if not each.examples] == []
     for each in examples:
-        each.globs["treefold"] = treefold
+        each.globs["treefold"] = package
         runner.run(each)
     assert runner.summarize().failed == 0
