@@ -169,7 +169,7 @@ def test_every_collective_of_every_network(spec):
         ("simulate torus:8x8 --size 1.5B", "whole number of bytes"),
         ("simulate torus:8x8 --size 1QiB", "size '1QiB'"),
         ("simulate torus:8x8 --simulator quantum", "simulator 'quantum' is unknown"),
-        ("plan torus:4x4 --ranks 0-16", "rank 16 does not exist: there are 16"),
+        ("plan torus:4x4 --ranks 0-16", "no accelerator has index 16: the network has 16; write indices from 0 to 15"),
         ("plan torus:4x4 --ranks 3-1", "runs backwards; write 1-3"),
         ("plan torus:4x4 --ranks 1,1", "'GPU1' is listed twice"),
         ("plan torus:4x4 --ranks 99", "rank 99 does not exist"),

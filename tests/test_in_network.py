@@ -230,7 +230,10 @@ def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-a", "innet-push", "--set", "switches=routers"], "works in trees of this plan, and routers only forward"),
+        (
+            ["-a", "innet-push", "--set", "switches=routers"],
+            "reduces or multicasts in this plan, and routers only forward",
+        ),
         (["-a", "ring", "--set", "switches=hubs"], "switches 'hubs' is unknown; known are routers, fabric"),
         (["-a", "ring", "--set", "fence=none"], "fence 'none' is unknown; known are ordered, acknowledged"),
         (["-a", "ring", "--set", "sync_cost=x"], "sync cost: time 'x'"),

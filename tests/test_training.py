@@ -177,7 +177,7 @@ def test_people_see_a_table_with_the_winner():
         (["resnet50", "torus:4x4", "--batch", "20"], "batch 20 does not divide over the accelerator's 16 arrays"),
         (["resnet50", "torus:4x4", "--batch", "0"], "batch must be at least 1, got 0"),
         (["resnet50", "torus:4x4", "--batch", f"1{'0' * 400}"], "batch must be at most 1000000000"),
-        (["resnet50", "torus:4x4", "--bucket", "1MB"], "needs the overlap bucket, but it is none"),
+        (["resnet50", "torus:4x4", "--bucket", "1MB"], "has no effect with the overlap none; take --overlap bucket"),
         (["resnet50", "torus:4x4", "--optimizer", "sgd"], "optimizer 'sgd': updates take no time on systolic; drop it"),
         (
             ["bert-base", "ring:4", "--model-parallel", "4", "--overlap", "layer"],

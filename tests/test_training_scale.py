@@ -203,7 +203,9 @@ def test_activations_grow_with_a_micro_batch_and_nothing_else_does():
 
 
 def test_what_does_not_fit_is_said_with_what_helps():
-    with pytest.warns(UserWarning, match="does not fit: a rank needs .* GB, and h100 has 80 GB; what helps is") as told:
+    with pytest.warns(
+        UserWarning, match="does not fit: a rank needs .* GB, and h100 has 80 GB; these reduce it:"
+    ) as told:
         [row] = train("megatron-8.3b", "ring:8", "ring", accelerator="h100", batch=1)
     assert "--sharding fsdp, a larger --model-parallel" in str(told[0].message)
     assert row.memory_bytes > row.accelerator_memory_bytes == 80 * 10**9

@@ -65,7 +65,7 @@ def compare(
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
-        root: The rank that broadcasts or receives; it has no effect on other collectives.
+        root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
         options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts.
 
     Returns:
@@ -161,7 +161,7 @@ def _sizes(sizes_bytes: Sequence[int | str]) -> list[int]:
         raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are not a list; write for example ['1KiB', 1048576]")
     sizes = list(map(checks.size, sizes_bytes))
     if not sizes:
-        raise TreefoldError("nothing to compare; name at least one size")
+        raise TreefoldError("sizes_bytes is empty; name at least one size, for example [1 << 20]")
     return sizes
 
 

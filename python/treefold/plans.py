@@ -58,9 +58,9 @@ def plan(
         size_bytes: The size of the vector that the plan should be good for, in bytes or as a text with a unit such as
             `1MiB`; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
-        root: The rank that broadcasts or receives; it has no effect on other collectives.
-        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. `packet` is too slow for that:
-            `auto` then compares by `flow`, among plans that the packet simulator can run.
+        root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
+        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. As `packet` would be
+            too slow, `auto` then compares by `flow`, and only plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 

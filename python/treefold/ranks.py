@@ -63,7 +63,7 @@ def _range(part: str, places: Mapping[str, int]) -> Sequence[int]:
         found = [_number(end, places) for end in ends]
     else:
         near = guess(part, places)
-        remedy = f"did you mean {near}?" if near else f"write places or names such as 0-7,12 or {next(iter(places))}"
+        remedy = f"did you mean {near}?" if near else f"write indices or names such as 0-7,12 or {next(iter(places))}"
         raise TreefoldError(f"rank {shown(part)} does not exist; {remedy}")
     if found[-1] < found[0]:
         raise TreefoldError(f"rank range '{part}' runs backwards; write {last}-{first}")
@@ -80,5 +80,6 @@ def _number(digits: str, places: Mapping[str, int]) -> int:
 
 def _unknown(rank: object, places: Mapping[str, int]) -> TreefoldError:
     return TreefoldError(
-        f"rank {shown(rank)} does not exist: there are {len(places)} accelerators, 0 to {len(places) - 1}"
+        f"no accelerator has index {shown(rank)}: the network has {len(places)}; write indices from 0 to "
+        f"{len(places) - 1}"
     )

@@ -145,7 +145,8 @@ def _read(given: Region) -> Region:
         raise TreefoldError(f"region at {region.start:#x} is empty; give it a size of at least 1 B")
     if region.start % LINE_BYTES:
         raise TreefoldError(
-            f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, the payload of a packet"
+            f"region {_name(region)} does not begin at a multiple of {LINE_BYTES} bytes, the payload of a packet; "
+            f"start it at {region.start - region.start % LINE_BYTES:#x}"
         )
     if _end(region) > ADDRESSES:
         raise TreefoldError(

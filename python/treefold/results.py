@@ -97,8 +97,8 @@ class Bound(NamedTuple):
         rate_Bps: The rate for large vectors, in bytes of the vector per second; None if nothing has to be sent (one
             rank).
         is_exact: Whether the bound is tight: the best plan reaches it.
-        method: The method that found the bound, in words, for example `minimum cuts`, `graph strength` or `linear
-            program`.
+        method: The method that found the bound, in words, for example `graph strength` or `linear program`. With
+            `minimum cuts meet the ranks' capacity`, the smallest cut equals what links of ranks carry together.
 
     Example:
         >>> treefold.bound("ring:4").all_reduce

@@ -260,7 +260,7 @@ FIGURES: dict[str, Figure] = {
         takes=("trials",),
     ),
     "fig11": _figure(
-        "Fig. 11: number of trees against H (K infinite, skewness 0.7)",
+        "Fig. 11: number of trees against their height limit H (no limit on trees, skewness 0.7)",
         "The number of trees grows with H and then stays: 5 to 6 on GScale, 10 or fewer on the others.",
         _by_height,
         _HEIGHT,
@@ -268,7 +268,7 @@ FIGURES: dict[str, Figure] = {
         claims.fig11,
     ),
     "fig12": _figure(
-        "Fig. 12: normalised throughput against H (K infinite, skewness 0.7)",
+        "Fig. 12: normalised throughput against the height limit H (no limit on trees, skewness 0.7)",
         "Throughput rises with H, but hardly once H is 4 (GScale), 5 (Equinix), 6 (IDN).",
         _by_height,
         _HEIGHT,

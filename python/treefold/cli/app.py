@@ -215,4 +215,5 @@ def explain(error: Any) -> str:
     elif wrong := re.fullmatch("Invalid value for '(.*)': (.*) is not a valid (int|float)", text):
         option, word, wanted = wrong.groups()
         text = f"{option}: {word} is not a valid {'integer' if wanted == 'int' else 'number'}"
-    return f"{shortened(visible(' '.join(text.split())))}; see {path} --help"
+    text = shortened(visible(" ".join(text.split())))
+    return f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"

@@ -25,7 +25,7 @@ class ProbeWorkers(WorkerOptions):
     timeout: Annotated[
         float,
         seconds_option(
-            "The timeout for other workers between measurements, in seconds or with a unit (90s); at least 30s."
+            "How long a worker waits for others between measurements, in seconds or with a unit (90s); at least 30s."
         ),
     ] = 60
 
@@ -36,7 +36,7 @@ class Limits:
 
     links: Annotated[
         Path | None,
-        typer.Option(help="Measure only the links of the network in this file, one direction for each link."),
+        typer.Option(help="Measure only the links of the network in this file, each link in its own direction only."),
     ] = None
     seconds: Annotated[
         float | None,

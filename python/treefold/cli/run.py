@@ -148,7 +148,7 @@ def run(
     if workers.local is not None and job_options.transport in (None, "threads"):
         workers.check(1)
         if workers.timeout != WorkerOptions.timeout:
-            raise TreefoldError(f"--timeout {workers.timeout:g}: threads of one process do not meet; drop it")
+            raise TreefoldError(f"--timeout {workers.timeout:g} has no effect with --local; drop it")
         environment.warn_of_unknown_variables()
         rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
     else:

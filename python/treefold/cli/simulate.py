@@ -42,7 +42,7 @@ class Simulation:
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, for Perfetto: those of flow, or of packet if no switch reduces."
+            help="Write all transfers to this file, for Perfetto. It needs flow, or packet if no switch is in a tree."
         ),
     ] = None
     background: Annotated[

@@ -115,5 +115,5 @@ Examples:
 treefold train resnet50 torus:8x8 -a ring,multitree
 treefold train bert-large dgx2:planes=6 --accelerator volta --overlap bucket --plot bert.svg
 treefold train my_module:build cluster --sharding fsdp
-treefold train megatron-8.3b cluster --accelerator h100 --model-parallel 8 --accumulate 4
+treefold train megatron-8.3b cluster --accelerator h100 --model-parallel 8 --batch 8 --accumulate 8
 """

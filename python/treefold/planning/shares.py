@@ -47,7 +47,10 @@ def share(
     greedy = np.asarray(forest.greedy_shares(most, least_rate_Bps))
     known = greedy if start is None else max(greedy, start, key=np.sum)
     if not known.any():
-        raise MisfitError(f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; lower it")
+        possible = format_bandwidth(float(np.max(forest.greedy_shares(1, 0.0))))
+        raise MisfitError(
+            f"least rate {format_bandwidth(least_rate_Bps)}: no tree carries as much; {possible} is possible"
+        )
     best, _ = linear_programs.master(forest.usage(), np.asarray(forest.capacity))
     offered = most_promising(known, best) if most < len(forest) else np.arange(len(forest))
     rates, gap = _chosen(forest.select(offered), most, least_rate_Bps, seconds, known[offered])

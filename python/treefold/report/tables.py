@@ -301,7 +301,7 @@ def _collectives_of(first: "TrainingIteration") -> str:
     how += ", then an all-gather" if first.sharding in ("zero-1", "zero-2") else ""
     if first.model_parallel == 1:
         return how
-    return f"{how}; {sums}" + (", each group as if alone" if first.simulator == "analytic" else "")
+    return f"{how}; {sums}" + (", each group simulated alone" if first.simulator == "analytic" else "")
 
 
 def _memory_line(first: "TrainingIteration") -> str:

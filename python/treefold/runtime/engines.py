@@ -39,11 +39,11 @@ def choose_transport(transport: str | None, is_local: bool) -> str:
         raise TreefoldError(f"transport '{transport}' is unknown; known are {', '.join(TRANSPORTS)}")
     if transport == "threads" and not is_local:
         raise TreefoldError(
-            "transport 'threads' joins the threads of one process: write --local 4, or another transport"
+            "transport 'threads' joins the threads of one process: write --local and their number, or another transport"
         )
     if transport == "mpi" and is_local:
         raise TreefoldError(
-            "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run instead of --local 4"
+            "transport 'mpi' joins what mpiexec started: drop --local, and start treefold run by mpiexec -n NUMBER"
         )
     return transport
 

@@ -206,12 +206,12 @@ def _warn_of_memory(setup: TrainingSetup, model: Model) -> None:
         "a smaller --batch with --accumulate": setup.batch > 1,
         "--sharding fsdp": setup.sharding != "fsdp" and can_divide,
         "a larger --model-parallel": can_divide and any(layer.split for layer in model.layers),
-        "more ranks": True,
+        "more ranks": setup.sharding != "none",
     }
     listed = ", ".join(remedy for remedy, helps in remedies.items() if helps)
     warnings.warn(
         f"{setup.model} does not fit: a rank needs {setup.memory_bytes / 1e9:,.1f} GB, and {setup.accelerator} has "
-        f"{size / 1e9:,.0f} GB; what helps is {listed}",
+        f"{size / 1e9:,.0f} GB" + (f"; these reduce it: {listed}" if listed else ""),
         stacklevel=3,
     )
 

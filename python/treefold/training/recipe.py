@@ -87,8 +87,8 @@ def _model_parallel(given: int, ranks: int) -> int:
 def _bucket_bytes(given: int | None, overlap: str) -> int:
     if given is not None and overlap != "bucket":
         raise TreefoldError(
-            f"a bucket of {checks.shown(given)} bytes needs the overlap bucket, but it is {overlap}; "
-            "take --overlap bucket, or drop the bucket"
+            f"a bucket of {checks.shown(given)} bytes has no effect with the overlap {overlap}; take --overlap bucket, "
+            "or drop --bucket"
         )
     return BUCKET_BYTES if given is None else given
 

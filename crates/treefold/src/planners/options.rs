@@ -63,13 +63,13 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub rho: f64,
-    /// The most that mtree gives a tree each time it grows one: a quarter of the largest bandwidth of a cable, so that
-    /// a tree may be grown several times (quarter), or as much as the cable of the network with the least capacity
-    /// left still has, as published (all).
+    /// The rate that mtree gives a tree each time it grows one: at most a quarter of the largest bandwidth of a cable,
+    /// so that a tree may be grown several times (quarter), or the smallest capacity that any cable of the network has
+    /// left, as published (all).
     #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, line 22"))]
     pub tree_rate: TreeRate,
-    /// The ranks from which mtree starts to grow a tree: a random one, and where it finds no tree that is low enough,
-    /// the others after it (any); or only the random one, whose failure ends the search for trees, as published (one).
+    /// The ranks at which mtree starts to grow a tree: a random rank, and if no tree from it is low enough, the others
+    /// in turn (any); or only the random rank, and if that fails, no more trees are grown, as published (one).
     #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, lines 14 and 19"))]
     pub starts: Starts,
     /// The seed of the planner's random choices. The seed of a random network is part of its spec.

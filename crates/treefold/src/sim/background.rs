@@ -51,8 +51,8 @@ impl Background {
     pub fn check(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.load) {
             bail!(
-                "background load {} is not from 0 to below 1; it is a part of each accelerator's injection bandwidth, \
-                 so write for example 0.3",
+                "background load {} is not from 0 to below 1; it is a part of the bandwidth of all links of an \
+                 accelerator, so write for example 0.3",
                 self.load
             );
         }

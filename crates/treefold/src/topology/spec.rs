@@ -131,7 +131,9 @@ impl<'a> Spec<'a> {
     pub fn sizes_exactly<const N: usize>(&self) -> Result<[u32; N]> {
         let sizes = self.sizes()?;
         let count = sizes.len();
-        sizes.try_into().map_err(|_| self.misread(format!("takes {N} size(s), got {count}")))
+        sizes
+            .try_into()
+            .map_err(|_| self.misread(format!("takes {N} size{}, got {count}", if N == 1 { "" } else { "s" })))
     }
 
     /// Returns the value of `key`, or `default`.

@@ -163,7 +163,7 @@ fn bad_specs_name_the_thing_the_value_and_a_remedy() {
         ("torus:0x8", "'0' is not a positive"),
         ("torus:-1", "'-1' is not a positive"),
         ("torus", "'' is not a positive"),
-        ("ring:8x8", "takes 1 size(s), got 2"),
+        ("ring:8x8", "takes 1 size, got 2"),
         ("torus:100000x100000", "treefold handles"),
         ("fattree:99,9", "treefold handles"),
         ("hypercube:40", "at most 16"),

@@ -197,7 +197,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
     let in_trees = workload::switch_in_trees(plan);
     if let (Some(Switches::Routers), Some(switch)) = (options.switches, in_trees) {
         let name = &plan.topology.node(switch).name;
-        misfit!("switch {name} works in trees of this plan, and routers only forward: set switches=fabric");
+        misfit!("switch {name} reduces or multicasts in this plan, and routers only forward: set switches=fabric");
     }
     let by_default = in_trees.is_some() || is_default(&plan.topology);
     Ok(options.switches.map_or(by_default, |switches| switches == Switches::Fabric))
@@ -239,7 +239,7 @@ pub fn simulate(
 ) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
     if record && in_network {
-        misfit!("packets of in-network plans are too many to keep each: drop the trace, or use --simulator flow");
+        misfit!("an in-network plan has too many packets to record each one: drop the trace, or use --simulator flow");
     }
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
     let options = &with_payload(options);

@@ -63,8 +63,8 @@ pub struct Options {
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// The number of virtual channels of each class of a link that plans leave to background traffic; by default 1 with
-    /// flow_control=message, and else 0.
+    /// The number of virtual channels, of each class on each link, that are left to background traffic by the messages
+    /// of plans; by default 1 with flow_control=message, and else 0.
     #[schemars(range(max = 15), extend("x-paper" = "MultiTree, section IV-B"))]
     pub kept_channels: Option<u32>,
     /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
@@ -199,7 +199,7 @@ pub struct Fabric {
         extend("x-paper" = "in-network, section IV-C", "x-readers" = ["push"], "x-unless" = ["deterministic=true"])
     )]
     pub timeout_cycles: Option<u32>,
-    /// Whether all ranks wait for each other before the first pull, by pulling a flag of which no result is multicast.
+    /// Whether all ranks wait for each other before the first pull, by pulling a flag whose sum is not multicast.
     /// Without it, the simulation takes for granted that the operands of all ranks are ready when it begins.
     #[schemars(extend("x-paper" = "in-network, section IV-B", "x-readers" = ["pull"]))]
     pub barrier: bool,
