@@ -92,6 +92,18 @@ def test_links_lead_to_tracked_files(page):
     assert [path for path in paths if path not in TRACKED | FOLDERS] == []
 
 
+def test_the_contents_of_the_design_list_every_question():
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    contents, _, answers = text.partition("\n## ")
+    headings = re.findall(r"^#{2,3} (.*)$", f"\n## {answers}", flags=re.MULTILINE)
+    assert re.findall(r"^ *- \[(.*)\]\(#", contents, flags=re.MULTILINE) == headings
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "reproduction").rglob("*.md")), ids=lambda page: page.parent.name)
+def test_no_page_of_a_figure_is_unfinished(page):
+    assert "TODO" not in page.read_text(encoding="utf-8")
+
+
 def test_links_are_found_where_markdown_has_them():
     text = "[a](x.md#y), [b](https://z.org), [c](#d), `[e](f.md)`\n```sh\n[g](h.md)\n```\n![i](../j.svg)\n"
     assert relative_links(text) == ["x.md", "../j.svg"]
