@@ -31,8 +31,9 @@ class Machine:
             (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
             Source: MultiTree, Table III.
-        kept_channels: The number of virtual channels of each class of a link that plans leave to background traffic;
-            by default 1 with flow_control=message, and else 0. From 0 to 15. Source: MultiTree, section IV-B.
+        kept_channels: The number of virtual channels, of each class on each link, that are left to background traffic
+            by the messages of plans; by default 1 with flow_control=message, and else 0. From 0 to 15. Source:
+            MultiTree, section IV-B.
         buffer_flits: The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as
             keep a link busy during a credit's round trip. Source: MultiTree, Table III.
         flit: The size of a flit; the payload of a packet must be a multiple of it. From 1B to 64KiB. Source:
@@ -75,7 +76,7 @@ class Machine:
             By default it is ten times the latency of the longest route; or, if that is longer, a read from memory
             plus the time that the busiest link needs to carry all that is outstanding. Source: in-network, section
             IV-C.
-        barrier: Whether all ranks wait for each other before the first pull, by pulling a flag of which no result is
+        barrier: Whether all ranks wait for each other before the first pull, by pulling a flag whose sum is not
             multicast. Without it, the simulation takes for granted that the operands of all ranks are ready when it
             begins. Source: in-network, section IV-B.
         initiation: The issuer of requests: a DMA engine in order (dma), or cores as their reads from memory come back
@@ -190,12 +191,12 @@ class PlannerOptions:
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
         rho: The fraction of the total rate that must remain when mtree replaces its trees by trees of less height,
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
-        tree_rate: The most that mtree gives a tree each time it grows one: a quarter of the largest bandwidth of a
-            cable, so that a tree may be grown several times (quarter), or as much as the cable of the network with
-            the least capacity left still has, as published (all). One of `quarter`, `all`. Only mtree accepts it.
-            Source: MTree, Algorithm 1, line 22.
-        starts: The ranks from which mtree starts to grow a tree: a random one, and where it finds no tree that is low
-            enough, the others after it (any); or only the random one, whose failure ends the search for trees, as
+        tree_rate: The rate that mtree gives a tree each time it grows one: at most a quarter of the largest bandwidth
+            of a cable, so that a tree may be grown several times (quarter), or the smallest capacity that any cable
+            of the network has left, as published (all). One of `quarter`, `all`. Only mtree accepts it. Source:
+            MTree, Algorithm 1, line 22.
+        starts: The ranks at which mtree starts to grow a tree: a random rank, and if no tree from it is low enough,
+            the others in turn (any); or only the random rank, and if that fails, no more trees are grown, as
             published (one). One of `any`, `one`. Only mtree accepts it. Source: MTree, Algorithm 1, lines 14 and 19.
         seed: The seed of the planner's random choices. The seed of a random network is part of its spec. Only mtree
             and topoadopt accept it.

@@ -188,7 +188,7 @@ def replan(
     size = size_for(plan, size_bytes)
     if plan.collective != "all-reduce":
         raise MisfitError(
-            f"the plan is of {plan.collective}; replan an all-reduce, and derive the {plan.collective} from it again"
+            f"the plan is of {plan.collective}; replan its all-reduce, and make the {plan.collective} of that by Plan.derive"
         )
     request, fresh, gave_way = _first_that_fits(_requests(plan, as_network(network), algorithm, size, options))
     old, new, kept = replanning.choose(plan, fresh, request)

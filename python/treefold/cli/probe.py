@@ -92,7 +92,7 @@ def probe(
     host of worker 0.
 
     Examples:
-    torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json
+    torchrun --nproc-per-node 1 --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json
     treefold probe --local 4
 
     """

@@ -124,7 +124,7 @@ def run(
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB
-    torchrun --nproc-per-node 1 --nnodes 4 --rdzv-endpoint HOST:29500 -m treefold run plan.json
+    torchrun --nproc-per-node 1 --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m treefold run plan.json
 
     """
     with interrupts.at_once():

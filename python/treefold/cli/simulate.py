@@ -49,7 +49,7 @@ class Simulation:
         float | None,
         typer.Option(
             metavar="LOAD",
-            help="Send short messages between random accelerators, at this fraction of their bandwidth.",
+            help="Send short messages between random accelerators, at this part of the bandwidth of all their links.",
         ),
     ] = None
     background_bytes: Annotated[
