@@ -172,7 +172,7 @@ def test_every_collective_of_every_network(spec):
         ("plan torus:4x4 --ranks 0-16", "no accelerator has index 16: the network has 16; write indices from 0 to 15"),
         ("plan torus:4x4 --ranks 3-1", "runs backwards; write 1-3"),
         ("plan torus:4x4 --ranks 1,1", "'GPU1' is listed twice"),
-        ("plan torus:4x4 --ranks 99", "rank 99 does not exist"),
+        ("plan torus:4x4 --ranks 99", "no accelerator has index 99"),
         ("plan torus:4x4 --rank-order 0,1", "does not list each of the 16 ranks once"),
         ("plan torus:4x4 --trees 0", "trees must be a whole number from 1 on, got '0'"),
         ("plan torus:4x4 -a multitree --trees 17", "asked for 17 trees on 16 ranks; ask for at most 16"),

@@ -216,7 +216,7 @@ def test_regions_lie_within_64_bits_and_have_whole_numbers():
         (["0:129:0-3", "0x80:128:4-7"], "start the second at 0x100 or later"),
         (["x:1MiB"], "region 'x:1MiB': 'x' is not an address"),
         (["0x10:1MiB"], "region 0x10:1MiB does not begin at a multiple of 128 bytes"),
-        (["0:1MiB:77"], "rank 77 does not exist"),
+        (["0:1MiB:77"], "no accelerator has index 77"),
     ],
 )
 def test_regions_that_cannot_be_are_refused_in_one_line(regions, message):

@@ -226,7 +226,7 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--timeout", "1e300", "--transport", "tcp"), "--timeout 1e+300: must be more than 0"),
         (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes are both given; drop one"),
         (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
-        (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: write mpiexec -n 4 treefold run"),
+        (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: drop --local, and start treefold run by"),
         (("--adapt", "foo"), "--adapt 'foo' is unknown; known are same, auto"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
         (

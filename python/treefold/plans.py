@@ -59,8 +59,8 @@ def plan(
             `1MiB`; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
-        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. As `packet` would be
-            too slow, `auto` then compares by `flow`, and only plans that the packet simulator can run.
+        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. Because `packet`
+            would be too slow, `auto` then compares by `flow`, and only plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
@@ -188,7 +188,7 @@ def replan(
     size = size_for(plan, size_bytes)
     if plan.collective != "all-reduce":
         raise MisfitError(
-            f"the plan is of {plan.collective}; replan its all-reduce, and make the {plan.collective} of that by Plan.derive"
+            f"the plan is of {plan.collective}; replan its all-reduce, and use Plan.derive for the {plan.collective}"
         )
     request, fresh, gave_way = _first_that_fits(_requests(plan, as_network(network), algorithm, size, options))
     old, new, kept = replanning.choose(plan, fresh, request)

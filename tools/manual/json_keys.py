@@ -41,11 +41,6 @@ FURTHER: dict[str, dict[str, str]] = {
         "method": "For each bound, the method that found it.",
         "latency_s": "The time that no all-reduce of any size can beat.",
     },
-    "simulate": {
-        "jobs": "With several plans: the jobs, each with `time_s` beside the others, `alone_s` and `slowdown`.",
-        "shared_ranks": "With several plans: the ranks that more than one job has.",
-        "background": "With `--background`: the load, the messages and their latencies.",
-    },
     "run": {
         "size_bytes": "The size of the vector.",
         "count": "The number of its elements.",

@@ -54,8 +54,8 @@ def plan(
     simulator: Annotated[
         str | None,
         typer.Option(
-            help="The simulator with which auto compares plans: analytic (the default), flow or packet. As packet "
-            "would be too slow, auto then compares with flow, and only plans that the packet simulator can run.",
+            help="The simulator with which auto compares plans: analytic (the default), flow or packet. "
+            "packet would be too slow: auto then compares with flow, and only plans that the packet simulator can run.",
             autocompletion=completing(simulation.SIMULATORS),
         ),
     ] = None,

@@ -14,8 +14,8 @@ these trees and those of MTree and Blink; it starts from the better of their two
 Cost: a linear program and a search for cheap trees in each round, which is seconds in all on networks of a few hundred
 links. Where ranks times links are more than 300,000, `auto` leaves this algorithm out.
 
-Fits: any network, above all one whose links are unequal; for large all-reduces nothing in which switches only forward is
-faster.
+Fits: any network, above all one whose links are unequal; for large all-reduces nothing in which switches only forward
+is faster.
 """
 
 from collections.abc import Iterator
