@@ -43,6 +43,8 @@ pub(super) struct Buffer {
     /// Virtual channels that it may have there, and the room that it needs.
     allowed: u32,
     room: u32,
+    /// Whether the front packet belongs to background traffic.
+    is_background: bool,
     /// Most flits that were ever in it.
     pub peak: u32,
     /// Turn in which it accepts virtual channels.
@@ -303,6 +305,7 @@ impl Router {
         buffer.left = packet.flits;
         buffer.priority = workload.messages[packet.message].priority;
         buffer.room = workload.room(packet.flits);
+        buffer.is_background = workload.is_background(packet.message);
         Wanted { output: buffer.output, channels: buffer.allowed } = wanted(packet, self.links, workload);
         self.outputs[buffer.output].changed = true;
         self.waiting.push(Waiting { output: buffer.output, place });

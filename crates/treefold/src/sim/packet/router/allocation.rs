@@ -72,12 +72,24 @@ impl Router {
             }
         }
         for (channel, &place) in (0..self.channels).zip(&nearest) {
-            if let Some(place) = place {
+            if let Some(place) = place.filter(|&place| !self.overtakes(place, output, channel)) {
                 let turn = self.buffers[place as usize].turn.into();
                 let distance = behind(channel, turn, self.channels);
                 grants.push(Grant { place, distance, channel: channel as u8 });
             }
         }
+    }
+
+    /// Says whether a short message of the background would take a channel before a packet of a plan that has its turn
+    /// before it and still waits for room. Room for the longer packet might otherwise never come together.
+    fn overtakes(&self, place: u32, output: OutputId, channel: u32) -> bool {
+        let places = self.buffers.len() as u32;
+        let turn = |place: u32| behind(place, self.outputs[output].channel_turn[channel as usize], places);
+        self.buffers[place as usize].is_background
+            && self.waiting.iter().filter(|waiting| waiting.output == output).any(|&Waiting { place: other, .. }| {
+                let buffer = &self.buffers[other as usize];
+                !buffer.is_background && buffer.allowed >> channel & 1 == 1 && turn(other) < turn(place)
+            })
     }
 
     /// Gives a buffer a virtual channel of the output that its front packet wants.
