@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::plan::{Chunk, Plan};
-use treefold::planners::forest::{self, Resources};
+use treefold::planners::forest::{self, Rated, Resources};
 use treefold::planners::options::{NeighborOrder, TreeOrder};
 use treefold::planners::{self, Options, PLANNERS, packing};
 use treefold::random::Random;
@@ -159,8 +159,8 @@ fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let mut random = Random::new(options.seed);
     let mut prices = || resources.capacity.iter().map(|_| random.unit()).collect::<Vec<f64>>();
-    let rates = [1.0, 0.3, 1.7];
-    let trees = rates.map(|_| packing::cheapest_tree(topology, &resources, &prices(), &roots).1);
+    let mut rated = |rate| Rated { tree: packing::cheapest_tree(topology, &resources, &prices(), &roots).tree, rate };
+    let trees = [1.0, 0.3, 1.7].map(&mut rated);
     let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
-    forest::plan(topology, "forest", &trees, &rates, chunk)
+    forest::plan(topology, "forest", &trees, chunk).prove().expect("the trees reach all ranks")
 }
