@@ -220,7 +220,8 @@ impl Forest {
         let chunk = if pipeline { Chunk::Best } else { Chunk::One };
         py.detach(|| {
             let rated = |(tree, rate): (&SpanningTree, f64)| Rated { tree: tree.clone(), rate };
-            let trees: Vec<Rated> = self.trees().iter().zip(rates).filter(|(_, rate)| *rate != 0.0).map(rated).collect();
+            let trees: Vec<Rated> =
+                self.trees().iter().zip(rates).filter(|(_, rate)| *rate != 0.0).map(rated).collect();
             forest::plan(&self.topology, algorithm, &trees, chunk).prove()
         })
         .map(Plan::planned)

@@ -1,7 +1,7 @@
 //! The binding of a plan's trees, and of a network's nodes and links.
 
 use pyo3::prelude::*;
-use treefold::plan::{Direction, Draft, Phase};
+use treefold::plan::{Direction, Draft, Phase, Step};
 use treefold::topology::{Kind, Topology};
 
 use crate::plan::Plan;
@@ -73,7 +73,7 @@ impl Tree {
             route.extend(
                 plan.lanes.route(&plan.topology, edge.lane).iter().map(|&link| name(plan.topology.link(link).target)),
             );
-            Edge { source: name(source), target: name(target), step: (edge.step > 0).then_some(edge.step), route }
+            Edge { source: name(source), target: name(target), step: edge.step.map(Step::get), route }
         })
         .collect()
     }

@@ -80,9 +80,9 @@ fn all_at_once(topology: &Arc<Topology>) -> Plan {
     let mut plan = Draft::new(topology, "star", ranks.into());
     let mut star = |root: NodeId| {
         let lanes: Vec<_> =
-            topology.rank_ids().filter(|&rank| rank != root).map(|rank| (plan.lanes.routed(root, rank), 0)).collect();
+            topology.rank_ids().filter(|&rank| rank != root).map(|rank| plan.lanes.routed(root, rank)).collect();
         let span = u64::from(root)..u64::from(root) + 1;
-        Tree { span, root, up: Half::None, down: plan.own_half(lanes), chunk: Chunk::One }
+        Tree { span, root, up: Half::None, down: plan.streamed_half(lanes), chunk: Chunk::One }
     };
     let trees = topology.rank_ids().map(&mut star).collect();
     plan.push_phase(Pace::Stream, trees);

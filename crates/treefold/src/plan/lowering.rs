@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
-use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, Walkable};
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, Walkable};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -173,7 +173,7 @@ fn lower_phase(
     for LocalCopy { rank, buffer, elements } in &buffers.copies {
         let (source, target) = (BufferId::of_rank(*rank), *buffer);
         let lane = None;
-        schedule.push(Transfer { lane, phase: number, step: 0, tree: 0, chunk: 0, op: Op::Local, source, target });
+        schedule.push(Transfer { lane, phase: number, step: None, tree: 0, chunk: 0, op: Op::Local, source, target });
         schedule.pieces.push_row([elements.clone()]);
     }
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
@@ -229,7 +229,7 @@ fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
 struct Transfer {
     lane: Option<LaneRef>,
     phase: u16,
-    step: u16,
+    step: Option<Step>,
     tree: u32,
     chunk: u32,
     op: Op,

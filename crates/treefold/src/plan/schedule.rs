@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::{Draft, Held, LaneRef};
+use super::{Draft, Held, LaneRef, Step};
 use crate::ids::ids;
 use crate::topology::NodeId;
 
@@ -96,8 +96,8 @@ pub struct Schedule {
     pub lane: Vec<Option<LaneRef>>,
     /// The phase of each transfer.
     pub phase: Vec<u16>,
-    /// The step of each transfer within its phase; 0 in streams.
-    pub step: Vec<u16>,
+    /// The step of each transfer within its phase; `None` in streams, and of local copies.
+    pub step: Vec<Option<Step>>,
     /// The tree of each transfer: the first one if the transfer carries parts of several, and 0 for local copies.
     pub tree: Vec<u32>,
     /// The chunk of the tree's span that each transfer carries, counted from 0.

@@ -298,8 +298,8 @@ pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[Rated], chunk: C
     let rates: Vec<f64> = trees.iter().map(|rated| rated.rate).collect();
     for (Rated { tree, .. }, span) in trees.iter().zip(spans(&rates)).filter(|(_, span)| !span.is_empty()) {
         let mut half = |routes: &[Route]| {
-            let lanes: Vec<(LaneId, u16)> = routes.iter().map(|route| (draft.lanes.via(topology, route), 0)).collect();
-            draft.own_half(lanes)
+            let lanes: Vec<LaneId> = routes.iter().map(|route| draft.lanes.via(topology, route)).collect();
+            draft.streamed_half(lanes)
         };
         let down = half(&tree.down);
         let up = tree.up.as_ref().map_or(Half::Mirror, |routes| half(routes));

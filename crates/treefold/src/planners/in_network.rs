@@ -27,7 +27,7 @@ use crate::topology::{Kind, LinkId, NodeId, Topology};
 pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let mut plan = Draft::new(topology, "innet-push", 1);
     if topology.ranks() == 1 {
-        let (up, down) = (plan.own_half(Vec::new()), plan.own_half(Vec::new()));
+        let (up, down) = (plan.streamed_half([]), plan.streamed_half([]));
         return finish(plan, vec![(NodeId(0), up, down)], Pace::Stream);
     }
     let turned = topology.transposed();
@@ -161,10 +161,10 @@ impl<'a> Routes<'a> {
         let topology = Arc::clone(&plan.topology);
         let lane = |rank| {
             let (links, _) = self.route(rank, choice(rank), |node| node == self.root);
-            (plan.lanes.via(&topology, &links), 0)
+            plan.lanes.via(&topology, &links)
         };
-        let lanes: Vec<(LaneId, u16)> = topology.rank_ids().map(lane).collect();
-        plan.own_half(lanes)
+        let lanes: Vec<LaneId> = topology.rank_ids().map(lane).collect();
+        plan.streamed_half(lanes)
     }
 
     /// Returns the tree of chosen routes to all ranks. Its nodes are the ranks, and the switches that reduce (`up`, on
@@ -195,10 +195,10 @@ impl<'a> Routes<'a> {
         let (mut lanes, mut open) = (Vec::new(), VecDeque::from([self.root]));
         while let Some(node) = open.pop_front() {
             for (child, links) in &children[node] {
-                lanes.push((plan.lanes.via(&topology, links), 0));
+                lanes.push(plan.lanes.via(&topology, links));
                 open.push_back(*child);
             }
         }
-        plan.own_half(lanes)
+        plan.streamed_half(lanes)
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::plan::check::check_contention;
-use crate::plan::{Direction, Draft, Half, LaneId, LaneRef, Pace, Phase, Routing, Sharing, Tree};
+use crate::plan::{Direction, Draft, Half, LaneId, LaneRef, Pace, Phase, Routing, Sharing, Step, Tree};
 use crate::topology::{Kind, Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and the link of the whole network that each of its links is.
@@ -63,7 +63,7 @@ fn in_plane(
         if *half == Half::None {
             return Half::None;
         }
-        let edges: Vec<(LaneId, u16)> = plan
+        let edges: Vec<(LaneId, Option<Step>)> = plan
             .half(phase, tree, direction)
             .map(|edge| (lane_in_plane(plan, striped, edge.lane, plane), edge.step))
             .collect();

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::ids::{NodeId, ids};
 use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId, input, output};
-use crate::plan::{Collective, Plan, lower_for};
+use crate::plan::{Collective, Plan, lower_for, step_number};
 use crate::units::Time;
 use crate::{bail, misfit};
 
@@ -409,7 +409,7 @@ fn turns(plan: &Plan, schedule: &Schedule, own: &[TransferId]) -> Vec<u64> {
         let streamed = plan.phases[phase as usize].pace.is_stream() && !plan.collective.is_personalized();
         let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);
         let progress = if streamed { progress(&spans[phase as usize], first) } else { 0 };
-        u64::from(phase) << 48 | u64::from(step) << 32 | u64::from(progress)
+        u64::from(phase) << 48 | u64::from(step_number(step)) << 32 | u64::from(progress)
     };
     own.iter().map(turn).collect()
 }

@@ -1,9 +1,7 @@
 //! A trace: when each transfer started and ended, and how busy each link was.
 
-use std::num::NonZeroU16;
-
 use super::Report;
-use crate::plan::LaneRef;
+use crate::plan::{LaneRef, Step};
 use crate::topology::LinkId;
 use crate::units::{Bytes, Seconds};
 
@@ -33,7 +31,7 @@ pub struct Transfer {
     /// Its phase of the plan, from 0.
     pub phase: u16,
     /// Its step of the phase, from 1; it is `None` in streams, which have no steps.
-    pub step: Option<NonZeroU16>,
+    pub step: Option<Step>,
     /// Its chunk of the stream, from 0.
     pub chunk: u32,
     /// Whether it carries partial sums towards a root.

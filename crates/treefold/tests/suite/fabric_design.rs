@@ -98,7 +98,7 @@ fn uniform_traffic(messages: u64) -> Plan {
         let source = (number % 16) as u32;
         let target = (source + 1 + random.below(15) as u32) % 16;
         let lane = plan.lanes.routed(NodeId(source), NodeId(target));
-        let up = plan.own_half([(lane, 0)]);
+        let up = plan.streamed_half([lane]);
         Tree { span: number..number + 1, root: NodeId(target), up, down: Half::None, chunk: Chunk::One }
     };
     let trees = (0..messages * 16).map(&mut tree).collect();

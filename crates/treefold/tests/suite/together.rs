@@ -215,8 +215,8 @@ fn what_links_cannot_carry_is_refused() {
 fn all_to_one(network: &Arc<Topology>) -> Plan {
     let mut plan = Draft::new(network, "star", 1);
     let root = NodeId(0);
-    let lanes: Vec<_> = network.rank_ids().skip(1).map(|rank| (plan.lanes.routed(rank, root), 0)).collect();
-    let tree = Tree { span: 0..1, root, up: plan.own_half(lanes), down: Half::None, chunk: Chunk::One };
+    let lanes: Vec<_> = network.rank_ids().skip(1).map(|rank| plan.lanes.routed(rank, root)).collect();
+    let tree = Tree { span: 0..1, root, up: plan.streamed_half(lanes), down: Half::None, chunk: Chunk::One };
     plan.push_phase(Pace::Stream, vec![tree]);
     plan.unchecked()
 }

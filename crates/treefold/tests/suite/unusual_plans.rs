@@ -12,8 +12,8 @@ use treefold::topology::NodeId;
 fn switches_that_reduce_and_multicast() {
     accepts(&in_switch(true, true));
     let streamed = changed(in_switch(true, true), |plan| {
-        (plan.phases[0].pace, plan.phases[0].steps) = (Pace::Stream, 0);
-        plan.edges.step.fill(0);
+        (plan.phases[0].pace, plan.phases[0].steps) = (Pace::Stream, None);
+        plan.edges.step.fill(None);
         plan.trees[0].chunk = Chunk::Count(3);
     });
     let streamed = accepts(&streamed);
