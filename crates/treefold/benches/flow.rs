@@ -10,6 +10,7 @@ use cpu_time::ThreadTime;
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Tree};
 use treefold::planners::{self, Options};
 use treefold::random::Random;
+use treefold::sim::Watch;
 use treefold::sim::flow::simulate;
 use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
@@ -38,11 +39,11 @@ fn measure(name: &str, plan: &Plan) -> f64 {
     let size = Bytes::known(64 << 20);
     let run = |_| {
         let start = ThreadTime::now();
-        std::hint::black_box(simulate(plan, size, false, &mut |_| true).expect("nobody interrupts"));
+        std::hint::black_box(simulate(plan, size, Watch::NOTHING).expect("nobody interrupts"));
         start.elapsed().as_secs_f64()
     };
     let seconds = (0..3).map(run).fold(f64::INFINITY, f64::min);
-    let transfers = simulate(plan, size, true, &mut |_| true).expect("nobody interrupts").transfers.len();
+    let transfers = simulate(plan, size, Watch::TRANSFERS).expect("nobody interrupts").transfers.len();
     println!("{name:<34} {transfers:>10} {seconds:>10.4} {:>14.0}", seconds * 1e9 / transfers as f64);
     seconds
 }

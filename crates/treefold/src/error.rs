@@ -90,13 +90,14 @@ impl Error {
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{Options, plan};
+    /// use treefold::sim::Watch;
     /// use treefold::sim::packet::{self, simulate};
     /// use treefold::topology::from_spec;
     /// use treefold::units::parse_bytes;
     ///
     /// let ring = Arc::new(from_spec("ring:4", None, None)?);
     /// let plan = plan("ring", &ring, &Options::default())?;
-    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), false, &mut |_| false);
+    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), Watch::asking(&mut |_| false));
     /// assert!(stopped.unwrap_err().is_interrupted());
     /// assert!(!parse_bytes("64MQB").unwrap_err().is_interrupted(), "that is a mistake");
     /// # Ok::<(), treefold::error::Error>(())

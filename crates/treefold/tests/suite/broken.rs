@@ -103,7 +103,8 @@ fn more_chunks_than_anybody_could_run() {
     refuses(&chunked(Chunk::Count((1 << 18) + 1)), "make 1048580 transfers; treefold handles 1048576, so use fewer");
     let bytes = chunked(Chunk::Bytes(1)).prove().unwrap();
     assert!(lower(&bytes, 1 << 18, 8).unwrap_err().to_string().contains("use fewer chunks"));
-    let simulated = treefold::sim::flow::simulate(&bytes, treefold::units::Bytes::known(1 << 21), false, &mut |_| true);
+    let simulated =
+        treefold::sim::flow::simulate(&bytes, treefold::units::Bytes::known(1 << 21), treefold::sim::Watch::NOTHING);
     assert!(simulated.unwrap_err().to_string().contains("use fewer chunks"));
     let lonely = plan_of(&spec("full:1"), 1, Pace::Stream, |_| {
         vec![Tree { chunk: Chunk::Count((1 << 20) + 1), ..tree(0..1, 0, Half::Mirror, Half::Own(0..0)) }]

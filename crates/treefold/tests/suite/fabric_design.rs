@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::fabric::{bandwidth, link, network, run};
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Tree};
 use treefold::random::Random;
+use treefold::sim::Watch;
 use treefold::sim::packet::options::{Fabric, HomeMapping};
 use treefold::sim::packet::{Options, simulate};
 use treefold::sim::trace::Transfer;
@@ -115,7 +116,7 @@ fn a_switch_carries_uniform_random_traffic() {
     let plan = uniform_traffic(messages);
     let part = |speedup| {
         let options = Options { fabric: Fabric { speedup, ..Fabric::default() }, ..Options::default() };
-        let outcome = simulate(&plan, Bytes::known(128 * 16 * messages), &options, true, &mut |_| true).unwrap();
+        let outcome = simulate(&plan, Bytes::known(128 * 16 * messages), &options, Watch::TRANSFERS).unwrap();
         let transfers = &outcome.trace.transfers;
         let known = |transfer: &Transfer| transfer.received.get() - 80e-9;
         let last = |rank| {

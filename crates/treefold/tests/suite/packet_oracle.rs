@@ -14,13 +14,13 @@ use proptest::sample::select;
 use treefold::plan::Plan;
 use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
-use treefold::sim::Job;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Sending, Together, simulate};
+use treefold::sim::{Job, Watch};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
-    let outcome = match simulate(plan, Bytes::known(size), options, true, &mut |_| true) {
+    let outcome = match simulate(plan, Bytes::known(size), options, Watch::TRANSFERS) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcome => outcome.unwrap(),
     };
@@ -39,7 +39,7 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
 /// Holds for several jobs that both simulators agree on when each ends and every message is received.
 fn agrees_on_jobs(jobs: &[Job], options: &Options) {
     let together = Together { jobs, background: None };
-    let outcomes = match together.simulate(options, Sending::All, true, &mut |_| true) {
+    let outcomes = match together.simulate(options, Sending::All, Watch::TRANSFERS) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcomes => outcomes.unwrap().jobs,
     };
