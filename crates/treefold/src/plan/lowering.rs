@@ -66,8 +66,7 @@ pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u6
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
-    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
-    check_chunks(plan, size)?;
+    let size = lowerable_size(plan, elements, element_bytes)?;
     Ok(lower_with(plan, elements, |phase, routes| best_chunks(plan, phase, routes, size, overhead)))
 }
 
@@ -82,12 +81,18 @@ pub(super) fn lower_in_sub_flows(
     overhead: Time,
     sub_flows: u32,
 ) -> Result<Schedule> {
-    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
-    check_chunks(plan, size)?;
+    let size = lowerable_size(plan, elements, element_bytes)?;
     Ok(lower_with(plan, elements, |phase, routes| match phase.pace {
         Pace::SubFlows => in_chunks(plan, phase, sub_flows),
         _ => best_chunks(plan, phase, routes, size, overhead),
     }))
+}
+
+/// Returns the size of a vector, for which the plan must not ask for more chunks than treefold handles.
+fn lowerable_size(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Bytes> {
+    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
+    check_chunks(plan, size)?;
+    Ok(size)
 }
 
 /// Returns the number of chunks of each tree of a streamed phase that is best where a message costs a rank `overhead`.
