@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use treefold::plan::{Direction, Draft, Phase, Step};
-use treefold::topology::{Kind, Topology};
+use treefold::topology::Topology;
 
 use crate::plan::Plan;
 
@@ -189,9 +189,9 @@ pub fn nodes(network: &Topology) -> Vec<Node> {
             name: node.name.clone(),
             number: id.0,
             rank: network.is_rank(id).then_some(id.0),
-            is_switch: node.kind == Kind::Switch,
-            reduces: node.reduces,
-            multicasts: node.multicasts,
+            is_switch: node.is_switch(),
+            reduces: node.reduces(),
+            multicasts: node.multicasts(),
             latency_s: node.latency.seconds(),
             position: node.position.map(|position| (position.latitude, position.longitude)),
         }

@@ -12,7 +12,7 @@ use treefold::planners::{self, Options};
 use treefold::random::Random;
 use treefold::sim::Watch;
 use treefold::sim::flow::simulate;
-use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 const KNOWN_SIMULATOR_SECONDS_RING_1024: f64 = 21.0;
@@ -66,7 +66,7 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
         }
     }
     if capped {
-        nodes.extend((0..count).map(|i| Node::switch(format!("cap{i}"))));
+        nodes.extend((0..count).map(|i| Node::switch(format!("cap{i}"), Abilities::NONE)));
         for rank in 0..count {
             connect(rank, first + rank, 0.6e9, 0);
             connect(first + rank, rank, 0.6e9, 0);

@@ -39,7 +39,23 @@ pub enum Kind {
     /// A node that computes. It holds a vector if it is a rank, and only relays otherwise.
     Accelerator,
     /// A node that forwards. It is a node of trees only as far as it can reduce and multicast.
-    Switch,
+    Switch(Abilities),
+}
+
+/// What a switch does besides forwarding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Abilities {
+    /// Whether it adds up what comes in from several links.
+    pub reduces: bool,
+    /// Whether it sends what comes in over several links.
+    pub multicasts: bool,
+}
+
+impl Abilities {
+    /// It only forwards.
+    pub const NONE: Self = Self { reduces: false, multicasts: false };
+    /// It reduces and multicasts.
+    pub const BOTH: Self = Self { reduces: true, multicasts: true };
 }
 
 /// A node of the network.
@@ -47,12 +63,8 @@ pub enum Kind {
 pub struct Node {
     /// The name, which no other node has.
     pub name: String,
-    /// Whether it is an accelerator or a switch.
+    /// Whether it is an accelerator, or a switch and what it can do.
     pub kind: Kind,
-    /// Whether it is a switch that can reduce.
-    pub reduces: bool,
-    /// Whether it is a switch that can multicast.
-    pub multicasts: bool,
     /// The time that data need to pass through, between an incoming and an outgoing link.
     pub latency: Time,
     /// The position on earth, which is only used to draw the network.
@@ -86,13 +98,43 @@ impl Position {
 impl Node {
     /// Returns a plain accelerator.
     pub fn accelerator(name: impl Into<String>) -> Self {
-        let (kind, reduces, multicasts, position) = (Kind::Accelerator, false, false, None);
-        Self { name: name.into(), kind, reduces, multicasts, latency: Time::ZERO, position }
+        Self { name: name.into(), kind: Kind::Accelerator, latency: Time::ZERO, position: None }
     }
 
-    /// Returns a switch that only forwards.
-    pub fn switch(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Switch, ..Self::accelerator(name) }
+    /// Returns a switch that takes no time.
+    ///
+    /// ```
+    /// use treefold::topology::{Abilities, Node};
+    ///
+    /// assert!(!Node::switch("leaf", Abilities::NONE).reduces());
+    /// assert!(Node::switch("spine", Abilities::BOTH).multicasts());
+    /// assert!(!Node::accelerator("GPU0").multicasts(), "only switches do that for trees");
+    /// ```
+    pub fn switch(name: impl Into<String>, abilities: Abilities) -> Self {
+        Self { kind: Kind::Switch(abilities), ..Self::accelerator(name) }
+    }
+
+    /// Returns whether it is a switch.
+    pub fn is_switch(&self) -> bool {
+        self.kind != Kind::Accelerator
+    }
+
+    /// Returns what it does besides forwarding as a switch, which is nothing for an accelerator.
+    pub fn abilities(&self) -> Abilities {
+        match self.kind {
+            Kind::Accelerator => Abilities::NONE,
+            Kind::Switch(abilities) => abilities,
+        }
+    }
+
+    /// Returns whether it is a switch that can reduce.
+    pub fn reduces(&self) -> bool {
+        self.abilities().reduces
+    }
+
+    /// Returns whether it is a switch that can multicast.
+    pub fn multicasts(&self) -> bool {
+        self.abilities().multicasts
     }
 }
 
@@ -212,10 +254,10 @@ impl Topology {
     /// do not have the shape, or ranks cannot reach each other.
     ///
     /// ```
-    /// use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+    /// use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
     /// use treefold::units::{parse_bandwidth, parse_time};
     ///
-    /// let nodes = vec![Node::accelerator("left"), Node::switch("middle"), Node::accelerator("right")];
+    /// let nodes = vec![Node::accelerator("left"), Node::switch("middle", Abilities::NONE), Node::accelerator("right")];
     /// let (bandwidth, latency) = (parse_bandwidth("100Gbit/s")?, parse_time("1us")?);
     /// let overhead = parse_time("0s")?;
     /// let ends = [(0, 1), (1, 0), (1, 2), (2, 1)].map(|(source, target)| (NodeId(source), NodeId(target)));
@@ -349,12 +391,12 @@ impl Topology {
     /// ```
     pub fn accelerator_names(&self) -> Vec<&str> {
         let listed = self.node_of_place.iter().map(|&node| self.node(node));
-        listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()
+        listed.filter(|node| !node.is_switch()).map(|node| node.name.as_str()).collect()
     }
 
     /// Returns how many nodes are accelerators, ranks or not.
     pub fn num_accelerators(&self) -> usize {
-        self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
+        self.nodes.iter().filter(|node| !node.is_switch()).count()
     }
 
     /// Returns the network with every link turned around, in which a reduce half is a broadcast half.

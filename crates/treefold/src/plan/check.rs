@@ -18,7 +18,7 @@ use super::{
 };
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
 /// The most phases of a plan, which schedules number compactly.
@@ -266,16 +266,16 @@ impl<'a> TreeChecker<'a> {
         for &member in members.iter().filter(|&&member| !topology.is_rank(member)) {
             let node = topology.node(member);
             let children = self.children[member];
-            if node.kind == Kind::Accelerator {
+            if !node.is_switch() {
                 bail!("{} is no rank and only relays; it cannot be a tree node", node.name);
             }
             if children == 0 && member != root {
                 bail!("switch {} is a leaf; leaves must be ranks", node.name);
             }
-            if children > 1 && direction == Direction::Up && !node.reduces {
+            if children > 1 && direction == Direction::Up && !node.reduces() {
                 bail!("switch {} has to add {children} operands but cannot reduce", node.name);
             }
-            if children > 1 && direction == Direction::Down && !node.multicasts {
+            if children > 1 && direction == Direction::Down && !node.multicasts() {
                 bail!("switch {} has to send to {children} children but cannot multicast", node.name);
             }
         }

@@ -43,7 +43,7 @@ use super::trace::Trace;
 use crate::error::{Error, Result};
 use crate::number::Operator;
 use crate::plan::{Plan, Walkable};
-use crate::topology::{Link, NodeId, Topology};
+use crate::topology::{Abilities, Link, NodeId, Topology};
 use crate::units::{Bytes, Frequency, Seconds};
 use crate::{bail, misfit};
 use interface::Table;
@@ -260,7 +260,7 @@ impl Together<'_> {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn check(topology: &Topology, options: &Options) -> Result<()> {
-    let may_add = || topology.nodes().iter().any(|node| node.reduces || node.multicasts);
+    let may_add = || topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     match options.switches {
         Some(Switches::Routers) => options.check(),
         Some(Switches::Fabric) => in_network::check(options),

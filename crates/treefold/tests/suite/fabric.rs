@@ -10,7 +10,7 @@ use treefold::planners::{self, options::RouteBy};
 use treefold::sim::Watch;
 use treefold::sim::packet::options::{Credit, EvictionPolicy, Fabric, Fence, HomeMapping, Initiation};
 use treefold::sim::packet::{Options, Outcome, simulate};
-use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 pub fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
@@ -33,11 +33,9 @@ pub fn link(source: u32, target: u32) -> Link {
 pub fn chain(switches: u32) -> Arc<Topology> {
     let mut nodes = common::accelerators(2);
     let latency = Time::from_picoseconds(150_000);
-    let switch = |number: u32| Node {
-        latency,
-        reduces: number == 0,
-        multicasts: number == 0,
-        ..Node::switch(format!("S{number}"))
+    let switch = |number: u32| {
+        let abilities = if number == 0 { Abilities::BOTH } else { Abilities::NONE };
+        Node { latency, ..Node::switch(format!("S{number}"), abilities) }
     };
     nodes.extend((0..switches).map(switch));
     let mut order = vec![0];

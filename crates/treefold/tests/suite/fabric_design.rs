@@ -10,7 +10,7 @@ use treefold::sim::Watch;
 use treefold::sim::packet::options::{Fabric, HomeMapping};
 use treefold::sim::packet::{Options, simulate};
 use treefold::sim::trace::Transfer;
-use treefold::topology::{Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Node, NodeId, Shape, Topology};
 use treefold::units::{Bytes, Time};
 
 /// What `algorithm` reaches of what it reaches with a speed-up of 8.
@@ -81,12 +81,7 @@ fn a_pull_waits_for_the_load_from_its_own_memory() {
 /// Sixteen accelerators at one switch of the paper.
 fn star() -> Arc<Topology> {
     let mut nodes = crate::common::accelerators(16);
-    nodes.push(Node {
-        latency: Time::from_picoseconds(150_000),
-        reduces: true,
-        multicasts: true,
-        ..Node::switch("SW")
-    });
+    nodes.push(Node { latency: Time::from_picoseconds(150_000), ..Node::switch("SW", Abilities::BOTH) });
     let links = (0..16).flat_map(|rank| [link(rank, 16), link(16, rank)]).collect();
     Arc::new(Topology::new("star", nodes, links, None, Shape::General).unwrap())
 }

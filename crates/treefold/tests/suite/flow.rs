@@ -8,7 +8,7 @@ use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
 use treefold::sim::{Watch, flow};
-use treefold::topology::{Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Seconds, Time};
 
 fn flow_seconds(plan: &Plan, size: u64) -> f64 {
@@ -190,7 +190,7 @@ fn rates_rise_when_another_message_has_left() {
 #[test]
 fn routes_that_share_a_link_in_their_middle_share_its_bandwidth() {
     let mut nodes = accelerators(4);
-    nodes.extend([Node::switch("left"), Node::switch("right")]);
+    nodes.extend(["left", "right"].map(|name| Node::switch(name, Abilities::NONE)));
     let cables = [(0, 4, 8.0), (1, 4, 8.0), (4, 5, 1.0), (5, 2, 8.0), (5, 3, 8.0)];
     let links = cables.iter().flat_map(|&(a, b, bandwidth)| [link(a, b, bandwidth), link(b, a, bandwidth)]);
     let mut plan = Draft::new(&network(nodes, links.collect()), "by hand", 10);

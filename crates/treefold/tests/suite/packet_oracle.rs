@@ -16,7 +16,7 @@ use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Sending, Together, simulate};
 use treefold::sim::{Job, Watch};
-use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
@@ -141,7 +141,8 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
     let mut nodes: Vec<Node> =
         (0..ranks).map(|i| Node { latency: slow(i), ..Node::accelerator(format!("R{i}")) }).collect();
     nodes.extend(
-        (0..switches).map(|i| Node { latency: Time::from_picoseconds(2_000), ..Node::switch(format!("S{i}")) }),
+        (0..switches)
+            .map(|i| Node { latency: Time::from_picoseconds(2_000), ..Node::switch(format!("S{i}"), Abilities::NONE) }),
     );
     let mut links = Vec::new();
     let mut cable = |a: u32, b: u32, random: &mut Random| {

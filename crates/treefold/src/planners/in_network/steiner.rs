@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use crate::plan::Direction;
 use crate::planners::forest::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::planners::packing::weighted;
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 
 /// A network for both halves of a tree.
 pub struct Halves<'a> {
@@ -41,12 +41,12 @@ impl<'a> Halves<'a> {
 
     fn fans_out(&self, node: NodeId) -> bool {
         let able = self.topology.node(node);
-        if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.multicasts }
+        if self.topology.is_rank(node) { self.ranks_relay } else { able.multicasts() }
     }
 
     fn joins(&self, node: NodeId) -> bool {
         let able = self.topology.node(node);
-        if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.reduces }
+        if self.topology.is_rank(node) { self.ranks_relay } else { able.reduces() }
     }
 
     /// Returns a cheap tree of `root` under `prices`, one a resource, if there is a tree.

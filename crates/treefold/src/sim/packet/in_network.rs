@@ -36,7 +36,7 @@ use crate::plan::{LaneRoutes, Plan};
 use crate::sim::Watch;
 use crate::sim::jobs::Placed;
 use crate::sim::trace::Trace;
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{Abilities, LinkId, NodeId, Topology};
 use crate::units::{Bytes, Seconds};
 use crate::{bail, misfit};
 use endpoint::Endpoint;
@@ -206,7 +206,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 
 /// Returns whether all plans for a network run on a fabric unless the options say otherwise.
 pub fn is_default(topology: &Topology) -> bool {
-    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.picoseconds() > 0)
+    topology.nodes().iter().any(|node| node.abilities() == Abilities::BOTH && node.latency.picoseconds() > 0)
 }
 
 /// Lists what reads options when a fabric runs `plan`.
@@ -279,7 +279,7 @@ pub fn check(options: &Options) -> Result<()> {
 fn split_latencies(topology: &Topology, machine: &mut Machine) {
     let half = |node: NodeId, clock: f64| {
         let node = topology.node(node);
-        let own = if node.kind == Kind::Switch { node.latency.seconds() } else { 0.0 };
+        let own = if node.is_switch() { node.latency.seconds() } else { 0.0 };
         own * clock / 2.0
     };
     for (link, channel) in topology.links().iter().zip(&mut machine.links) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use treefold::plan::{Chunk, Direction, Draft, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Step, Tree};
 use treefold::planners::{self, Options};
-use treefold::topology::{Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Abilities, Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Time};
 
 /// The network of a spec.
@@ -56,7 +56,7 @@ pub fn cabled(nodes: Vec<Node>, cables: &[(u32, u32)], ranks: Option<Vec<u32>>) 
 /// A switch `S0` with these abilities and `count` accelerators on it; the switch is node `count`.
 pub fn star(count: u32, reduces: bool, multicasts: bool) -> Arc<Topology> {
     let mut nodes = accelerators(count);
-    nodes.push(Node { reduces, multicasts, ..Node::switch("S0") });
+    nodes.push(Node::switch("S0", Abilities { reduces, multicasts }));
     let cables: Vec<_> = (0..count).map(|rank| (rank, count)).collect();
     cabled(nodes, &cables, None)
 }

@@ -9,7 +9,7 @@ use treefold::planners::forest::{self, Rated, Resources};
 use treefold::planners::options::{NeighborOrder, TreeOrder};
 use treefold::planners::{self, Options, PLANNERS, packing};
 use treefold::random::Random;
-use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
 
 use super::spec;
@@ -66,11 +66,9 @@ fn wishes() -> impl Strategy<Value = Wish> {
 
 impl Wish {
     fn nodes(&self) -> Vec<Node> {
-        let able = |i: u32| Node {
-            reduces: i.is_multiple_of(2),
-            multicasts: i.is_multiple_of(3),
-            latency: Time::from_picoseconds(150_000),
-            ..Node::switch(format!("S{i}"))
+        let able = |i: u32| {
+            let abilities = Abilities { reduces: i.is_multiple_of(2), multicasts: i.is_multiple_of(3) };
+            Node { latency: Time::from_picoseconds(150_000), ..Node::switch(format!("S{i}"), abilities) }
         };
         (0..self.switches).map(able).chain((0..self.accelerators).map(|i| Node::accelerator(format!("A{i}")))).collect()
     }
