@@ -7,7 +7,10 @@
 
 mod names;
 
-pub use names::{find, named, nearest, unknown};
+pub use names::named;
+// The binding looks up names of Python's with them.
+#[doc(hidden)]
+pub use names::{find, nearest, unknown};
 
 /// A caller's mistake, a misfit, or an interruption; `Display` writes the whole message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -123,7 +126,7 @@ impl Error {
 const LONGEST: usize = 2000;
 
 /// Returns whether a character moves a terminal's cursor or reorders the characters beside it.
-pub fn is_control(character: char) -> bool {
+pub(crate) fn is_control(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -33,6 +33,8 @@ pub mod number;
 pub mod options;
 pub mod plan;
 pub mod planners;
+// Tests draw networks with it.
+#[doc(hidden)]
 pub mod random;
 pub mod run;
 pub mod sim;

@@ -4,6 +4,8 @@ pub mod analytic;
 mod background;
 pub mod chrome;
 pub mod flow;
+// Tests place jobs for the oracle of the packet simulator.
+#[doc(hidden)]
 pub mod jobs;
 mod numbers;
 pub mod packet;

@@ -324,6 +324,8 @@ pub(crate) fn check_contention(plan: &Draft, phase: &Phase) -> Result<()> {
 }
 
 /// Returns how many messages a link takes in a step: its bandwidth in slots, rounded down, but at least one.
+// Tests count with it what links may carry.
+#[doc(hidden)]
 pub fn slots_of(bandwidth: Bandwidth, slot: Bandwidth) -> u64 {
     ((bandwidth.bytes_per_second() / slot.bytes_per_second() * (1.0 + 1e-9)).floor() as u64).max(1)
 }

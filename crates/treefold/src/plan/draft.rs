@@ -137,7 +137,7 @@ impl Draft {
     }
 
     /// Returns the ranks that give a whole vector or a block.
-    pub fn givers(&self) -> impl Iterator<Item = NodeId> + use<> {
+    pub(crate) fn givers(&self) -> impl Iterator<Item = NodeId> + use<> {
         let only = (self.collective.definition().before == Held::AtRoot).then(|| self.root());
         self.rank_ids().filter(move |&rank| only.is_none_or(|root| rank == root))
     }

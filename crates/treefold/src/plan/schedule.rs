@@ -149,12 +149,12 @@ impl Schedule {
 
 /// Returns the first element of unit `unit` when a vector of `elements` is cut into `units`; the parts always add up to
 /// the whole.
-pub fn cut(elements: u64, units: u64, unit: u64) -> u64 {
+pub(crate) fn cut(elements: u64, units: u64, unit: u64) -> u64 {
     (u128::from(elements) * u128::from(unit) / u128::from(units)) as u64
 }
 
 /// Returns the elements of the block of `rank`.
-pub fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
+pub(crate) fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
     let at = |rank: u64| cut(elements, ranks.into(), rank);
     at(rank.into())..at(u64::from(rank) + 1)
 }

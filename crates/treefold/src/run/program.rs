@@ -24,7 +24,7 @@ ids! {
 
 /// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Sends to this peer.
     Send(PeerId),
     /// Receives from this peer, and adds.
@@ -37,7 +37,7 @@ pub enum Task {
 
 impl Task {
     /// Returns the peer that has a part in the task.
-    pub fn peer(self) -> Option<PeerId> {
+    pub(crate) fn peer(self) -> Option<PeerId> {
         match self {
             Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer),
             Self::Local => None,

@@ -66,7 +66,7 @@ impl Background {
     ///
     /// # Errors
     /// As for [`Self::check`], or if a link cannot carry the traffic.
-    pub fn left_by(&self, network: &Topology) -> Result<Topology> {
+    pub(crate) fn left_by(&self, network: &Topology) -> Result<Topology> {
         self.check()?;
         let shares = Pairs::new(network)?.shares(network, self.load)?;
         let left: Vec<f64> = shares.iter().map(|share| 1.0 - share).collect();

@@ -16,9 +16,13 @@
 
 mod classes;
 mod deadlock;
+// The binding shows the formats of flits.
+#[doc(hidden)]
 pub mod flit;
 mod in_network;
 mod interface;
+// The oracle of the tests shares the compiled machine and workload.
+#[doc(hidden)]
 pub mod machine;
 mod message;
 mod node;
@@ -30,6 +34,7 @@ mod shared;
 mod stream;
 mod traffic;
 mod wires;
+#[doc(hidden)]
 pub mod workload;
 
 pub use in_network::{RegionEntry, region_entries};

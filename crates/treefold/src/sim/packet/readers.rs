@@ -12,7 +12,7 @@ use crate::plan::Walkable;
 
 /// What reads options: a kind of machine, or a use of trees on one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub(super) enum Reader {
     /// Routers and network interfaces.
     Routers,
     /// Software that writes data and flags over a fabric.
