@@ -100,7 +100,8 @@ impl Error {
     ///
     /// let ring = Arc::new(from_spec("ring:4", None, None)?);
     /// let plan = plan("ring", &ring, &Options::default())?;
-    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), Watch::asking(&mut |_| false));
+    /// let never = &mut |_| false;
+    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), Watch::asking(never));
     /// assert!(stopped.unwrap_err().is_interrupted());
     /// assert!(!parse_bytes("64MQB").unwrap_err().is_interrupted(), "that is a mistake");
     /// # Ok::<(), treefold::error::Error>(())

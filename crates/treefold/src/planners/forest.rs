@@ -270,12 +270,12 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// Returns a draft of the streamed plan in which each tree carries a part of the vector in proportion to its rate; trees
-/// without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes as
-/// fast as it can.
+/// Returns a draft of the streamed plan in which each tree carries a part of the vector in proportion to its rate;
+/// trees without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone
+/// goes as fast as it can.
 ///
-/// The draft is as right as its trees, which may come from anywhere: [`Draft::prove`] makes a plan of it. Routes have to
-/// be links of the network, at least one each.
+/// The draft is as right as its trees, which may come from anywhere: [`Draft::prove`] makes a plan of it. Routes have
+/// to be links of the network, at least one each.
 ///
 /// ```
 /// use std::sync::Arc;

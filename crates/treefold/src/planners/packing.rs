@@ -41,7 +41,8 @@ pub fn cheapest_tree(topology: &Topology, resources: &Resources, prices: &[f64],
     arborescence::cheapest_pair(topology, arcs(topology, &price_of_link), roots)
 }
 
-/// Returns the cheapest tree whose halves mirror each other, at the price of one of its halves; `None` if links without an opposite one are needed to join the ranks.
+/// Returns the cheapest tree whose halves mirror each other, at the price of one of its halves; `None` if links without
+/// an opposite one are needed to join the ranks.
 fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<NodeId>) -> Option<Priced> {
     let (cost, chosen) = minimum_spanning_tree(topology.ranks(), arcs(topology, price_of_link));
     let spans = chosen.len() + 1 == topology.ranks() as usize;

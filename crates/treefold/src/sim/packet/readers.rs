@@ -79,8 +79,8 @@ pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Ve
     Ok(properties.iter().filter(|(name, _)| values[*name] != defaults[*name]).filter_map(of).collect())
 }
 
-/// Returns the values with which a plan with these readers is simulated. If multicasts are the only ones, nothing bounds
-/// their waves, unless the options do.
+/// Returns the values with which a plan with these readers is simulated. If multicasts are the only ones, nothing
+/// bounds their waves, unless the options do.
 fn in_force(values: &Value, readers: &[Reader]) -> Value {
     let mut in_force = values.clone();
     if values["waves"].is_null() && readers.iter().all(|reader| *reader == Reader::Multicast) {
