@@ -133,6 +133,7 @@ def broken():
         yield good | change
     for change in ({"name": ""}, {"kind": "router"}, {"reduces": 1}, {"latency_s": -1}, {"color": "red"}):
         yield good | {"nodes": [node("a") | change]}
+    yield good | {"nodes": [node("a") | {"reduces": True}]}
     for change in (
         {"source": None},
         {"bandwidth_Bps": 0},

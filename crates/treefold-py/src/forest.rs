@@ -6,7 +6,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::plan::Chunk;
-use treefold::planners::forest::{self, Resources, SpanningTree};
+use treefold::planners::forest::{self, Lengths, Rated, ResourceId, Resources, SpanningTree, Usage};
 use treefold::planners::in_network::steiner::Halves;
 use treefold::planners::{Heights, Options, gost, packing, surviving};
 use treefold::topology;
@@ -40,6 +40,13 @@ impl Forest {
     fn trees(&self) -> MutexGuard<'_, Vec<SpanningTree>> {
         self.trees.lock().expect("no thread panics while it holds the trees")
     }
+
+    /// Adds trees, and returns their rates.
+    fn add(&self, rated: Vec<Rated>) -> Vec<f64> {
+        let (trees, rates): (Vec<_>, Vec<_>) = rated.into_iter().map(|Rated { tree, rate }| (tree, rate)).unzip();
+        self.trees().extend(trees);
+        rates
+    }
 }
 
 /// Returns the unit of heights that Python's options name.
@@ -69,7 +76,8 @@ impl Forest {
     /// The capacity of each resource.
     #[getter]
     fn capacity<'py>(&self, py: Python<'py>) -> Column<'py, f64> {
-        self.resources.capacity.clone().into_pyarray(py)
+        let capacity = self.resources.capacity.iter().map(|capacity| capacity.bytes_per_second());
+        capacity.collect::<Vec<f64>>().into_pyarray(py)
     }
 
     /// How many ranks the network has.
@@ -82,8 +90,9 @@ impl Forest {
     fn usage<'py>(&self, py: Python<'py>) -> (Column<'py, u64>, Column<'py, u32>, Column<'py, u32>) {
         let (mut first, mut resource, mut count) = (vec![0], Vec::new(), Vec::new());
         for tree in self.trees().iter() {
-            for (used, times) in self.resources.usage(tree) {
-                resource.push(used);
+            for used in self.resources.usage(tree) {
+                let Usage { resource: ResourceId(number), count: times } = used;
+                resource.push(number);
                 count.push(times);
             }
             first.push(resource.len() as u64);
@@ -93,19 +102,14 @@ impl Forest {
 
     /// Add trees by multiplicative weights; return their rates.
     fn add_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> Vec<f64> {
-        py.detach(|| {
-            let (trees, rates) = packing::by_weights(&self.topology, &self.resources, epsilon, most);
-            self.trees().extend(trees);
-            rates
-        })
+        py.detach(|| self.add(packing::by_weights(&self.topology, &self.resources, epsilon, most)))
     }
 
     /// Add trees with switches inside by multiplicative weights; return the nodes at which such trees may be rooted.
     fn add_steiner_by_weights(&self, py: Python<'_>, ranks_relay: bool, epsilon: f64, most: usize) -> Vec<u32> {
         py.detach(|| {
             let halves = Halves::new(&self.topology, ranks_relay);
-            let (trees, _) = halves.by_weights(&self.resources, epsilon, most);
-            self.trees().extend(trees);
+            self.add(halves.by_weights(&self.resources, epsilon, most));
             halves.roots.iter().map(|root| root.0).collect()
         })
     }
@@ -117,8 +121,8 @@ impl Forest {
             let mut trees = self.trees();
             for (prices, root) in prices.iter().zip(roots) {
                 let found = halves.cheap_tree(&self.resources, prices, NodeId(root));
-                if let Some((_, tree)) = found.filter(|(_, tree)| !trees.contains(tree)) {
-                    trees.push(tree);
+                if let Some(found) = found.filter(|found| !trees.contains(&found.tree)) {
+                    trees.push(found.tree);
                 }
             }
         });
@@ -127,27 +131,26 @@ impl Forest {
     /// Add mirrored trees of one root by multiplicative weights; return their rates.
     fn add_of_one_root_by_weights(&self, py: Python<'_>, epsilon: f64, most: usize) -> PyResult<Vec<f64>> {
         let found = py.detach(|| packing::of_one_root_by_weights(&self.topology, &self.resources, epsilon, most));
-        let (trees, rates) = found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let name = self.topology.name();
             MisfitError::new_err(format!(
                 "trees of one root need links that carry both ways, but those of {name} do not join all ranks; \
                  packing fits"
             ))
         })?;
-        self.trees().extend(trees);
-        Ok(rates)
+        Ok(self.add(found))
     }
 
     /// Add the cheapest tree under `prices` with one of these roots, unless the forest has it; return its cost.
     fn add_cheapest(&self, py: Python<'_>, prices: Vec<f64>, roots: Vec<u32>) -> f64 {
         let roots: Vec<NodeId> = roots.into_iter().map(NodeId).collect();
         py.detach(|| {
-            let (cost, tree) = packing::cheapest_tree(&self.topology, &self.resources, &prices, &roots);
+            let found = packing::cheapest_tree(&self.topology, &self.resources, &prices, &roots);
             let mut trees = self.trees();
-            if !trees.contains(&tree) {
-                trees.push(tree);
+            if !trees.contains(&found.tree) {
+                trees.push(found.tree);
             }
-            cost
+            found.cost
         })
     }
 
@@ -162,32 +165,29 @@ impl Forest {
 
     /// Add `count` trees with the largest rate that all of them can have; return it, or None if there are not so many.
     fn add_equal(&self, py: Python<'_>, count: usize) -> Option<f64> {
-        let (rate, trees) = py.detach(|| packing::equal_trees(&self.topology, &self.resources, count))?;
-        self.trees().extend(trees);
-        Some(rate)
+        let found = py.detach(|| packing::equal_trees(&self.topology, &self.resources, count))?;
+        self.trees().extend(found.trees);
+        Some(found.rate)
     }
 
     /// Add the trees of a plan for an earlier state of this network that still exist; return the share of each.
     fn add_surviving(&self, plan: &Plan) -> PyResult<Vec<f64>> {
-        let (trees, shares): (Vec<_>, Vec<_>) = surviving::surviving(plan.sound()?, &self.topology).into_iter().unzip();
-        self.trees().extend(trees);
-        Ok(shares)
+        Ok(self.add(surviving::surviving(plan.sound()?, &self.topology)))
     }
 
     /// Return how many trees of a plan for this network the forest has.
     fn count_of(&self, plan: &Plan) -> PyResult<usize> {
         let trees = self.trees();
         let of_plan = surviving::surviving(plan.sound()?, &self.topology);
-        Ok(of_plan.iter().filter(|(tree, _)| trees.contains(tree)).count())
+        Ok(of_plan.iter().filter(|standing| trees.contains(&standing.tree)).count())
     }
 
     /// Add the trees of GOST within the limits of `options`, which is the text of a JSON object.
     fn grow(&self, py: Python<'_>, options: &str) -> PyResult<Growth> {
         let options: Options = read_text(options)?;
         let grown = py.detach(|| gost::grow(&self.topology, &options)).map_err(raise)?;
-        self.trees().extend(grown.trees);
         let least_rate = grown.least_rate.bytes_per_second();
-        Ok(Growth { rates: grown.rates, height: grown.height, least_rate })
+        Ok(Growth { rates: self.add(grown.trees), height: grown.height, least_rate })
     }
 
     /// Return the rates of all trees, of which at most `most` have one above zero, without a solver.
@@ -197,10 +197,8 @@ impl Forest {
 
     /// Return the height of each tree, in `hops`, or by `latency` in multiples of the smallest one.
     fn heights(&self, unit: &str) -> Vec<u64> {
-        let heights = unit_of_heights(unit);
-        let lengths = forest::lengths(&self.topology, heights);
-        let height = |tree: &SpanningTree| forest::height(&self.topology, tree, &lengths, heights);
-        self.trees().iter().map(height).collect()
+        let lengths = Lengths::new(&self.topology, unit_of_heights(unit));
+        self.trees().iter().map(|tree| lengths.height(&self.topology, tree)).collect()
     }
 
     /// Return a forest of the trees with these numbers.
@@ -218,9 +216,15 @@ impl Forest {
     }
 
     /// Return the streamed plan of the trees that have a rate above zero.
-    fn plan(&self, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> Plan {
-        let trees = self.trees();
+    fn plan(&self, py: Python<'_>, algorithm: &str, rates: Vec<f64>, pipeline: bool) -> PyResult<Plan> {
         let chunk = if pipeline { Chunk::Best } else { Chunk::One };
-        Plan::planned(forest::plan(&self.topology, algorithm, &trees, &rates, chunk))
+        py.detach(|| {
+            let rated = |(tree, rate): (&SpanningTree, f64)| Rated { tree: tree.clone(), rate };
+            let trees: Vec<Rated> =
+                self.trees().iter().zip(rates).filter(|(_, rate)| *rate != 0.0).map(rated).collect();
+            forest::plan(&self.topology, algorithm, &trees, chunk).prove()
+        })
+        .map(Plan::planned)
+        .map_err(raise)
     }
 }

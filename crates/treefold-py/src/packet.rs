@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::number::Operator;
 use treefold::plan::tables::{self, Entry, Tables};
+use treefold::sim::Watch;
 use treefold::sim::packet::{
     self, FabricStats, Figures, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
 };
@@ -104,7 +105,9 @@ pub fn simulate_packet(
     let machine: Options = read(options)?;
     readers::refuse_unread(sound, &machine).map_err(raise)?;
     let size = vector_size(size_bytes)?;
-    let outcome = with_progress(py, listener, |go_on| packet::simulate(sound, size, &machine, record, go_on))?;
+    let outcome = with_progress(py, listener, |go_on| {
+        packet::simulate(sound, size, &machine, Watch { transfers: record, go_on: Some(go_on) })
+    })?;
     let counts = PacketCounts::new(py, &outcome)?;
     Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, counts))
 }
@@ -134,7 +137,9 @@ pub fn simulate_packet_together(
     jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
     let together = Together { jobs: &jobs, background: traffic.map(background).transpose()? };
     let sending = only.map_or(Sending::All, Sending::Only);
-    let outcomes = with_progress(py, listener, |go_on| together.simulate(&machine, sending, record, go_on))?;
+    let outcomes = with_progress(py, listener, |go_on| {
+        together.simulate(&machine, sending, Watch { transfers: record, go_on: Some(go_on) })
+    })?;
     let senders = plans.iter().skip(only.unwrap_or(0));
     let row = |(plan, outcome): (&Py<Plan>, Outcome)| {
         let counts = PacketCounts::new(py, &outcome)?;

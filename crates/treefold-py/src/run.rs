@@ -6,7 +6,7 @@ mod operation;
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
 use treefold::number::{Number, Operator, combine};
-use treefold::run::tcp::frame::Signature;
+use treefold::run::tcp::Signature;
 use treefold::run::{memory, program, tcp};
 use treefold::topology::NodeId;
 use treefold::units::{Seconds, Time};

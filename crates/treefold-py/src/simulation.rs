@@ -4,7 +4,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treefold::sim::trace::Transfer;
-use treefold::sim::{Background, Job};
+use treefold::sim::{Background, Job, Watch};
 
 use crate::plan::Plan;
 use crate::{vector_size, with_progress};
@@ -243,7 +243,7 @@ pub fn simulate_flow_together(
 ) -> PyResult<Vec<Trace>> {
     let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background).transpose()?);
     let traces = with_progress(py, listener, |go_on| {
-        treefold::sim::flow::simulate_together(&jobs, traffic.as_ref(), record, go_on)
+        treefold::sim::flow::simulate_together(&jobs, traffic.as_ref(), Watch { transfers: record, go_on: Some(go_on) })
     })?;
     drop(jobs);
     Ok(plans.into_iter().zip(traces).map(|(plan, trace)| Trace { plan, trace, peaks: Vec::new() }).collect())
@@ -260,6 +260,8 @@ pub fn simulate_flow(
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
     let (sound, size) = (plan.get().sound()?, vector_size(size_bytes)?);
-    let trace = with_progress(py, listener, |go_on| treefold::sim::flow::simulate(sound, size, record, go_on))?;
+    let trace = with_progress(py, listener, |go_on| {
+        treefold::sim::flow::simulate(sound, size, Watch { transfers: record, go_on: Some(go_on) })
+    })?;
     Ok(Trace { plan, trace, peaks: Vec::new() })
 }

@@ -405,7 +405,7 @@ impl Topology {
     ///     >>> sum(reduces), sum(multicasts)
     ///     (2, 2)
     fn abilities(&self) -> (Vec<bool>, Vec<bool>) {
-        self.0.nodes().iter().map(|node| (node.reduces, node.multicasts)).unzip()
+        self.0.nodes().iter().map(|node| (node.reduces(), node.multicasts())).unzip()
     }
 
     /// The names of all accelerators, in the order of the file or generator.

@@ -1,8 +1,8 @@
 //! The binding of a plan's trees, and of a network's nodes and links.
 
 use pyo3::prelude::*;
-use treefold::plan::{Direction, Draft, Phase};
-use treefold::topology::{Kind, Topology};
+use treefold::plan::{Direction, Draft, Phase, Step};
+use treefold::topology::Topology;
 
 use crate::plan::Plan;
 
@@ -73,7 +73,7 @@ impl Tree {
             route.extend(
                 plan.lanes.route(&plan.topology, edge.lane).iter().map(|&link| name(plan.topology.link(link).target)),
             );
-            Edge { source: name(source), target: name(target), step: (edge.step > 0).then_some(edge.step), route }
+            Edge { source: name(source), target: name(target), step: edge.step.map(Step::get), route }
         })
         .collect()
     }
@@ -189,9 +189,9 @@ pub fn nodes(network: &Topology) -> Vec<Node> {
             name: node.name.clone(),
             number: id.0,
             rank: network.is_rank(id).then_some(id.0),
-            is_switch: node.kind == Kind::Switch,
-            reduces: node.reduces,
-            multicasts: node.multicasts,
+            is_switch: node.is_switch(),
+            reduces: node.reduces(),
+            multicasts: node.multicasts(),
             latency_s: node.latency.seconds(),
             position: node.position.map(|position| (position.latitude, position.longitude)),
         }

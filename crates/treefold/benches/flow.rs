@@ -10,8 +10,9 @@ use cpu_time::ThreadTime;
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Tree};
 use treefold::planners::{self, Options};
 use treefold::random::Random;
+use treefold::sim::Watch;
 use treefold::sim::flow::simulate;
-use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 const KNOWN_SIMULATOR_SECONDS_RING_1024: f64 = 21.0;
@@ -38,11 +39,11 @@ fn measure(name: &str, plan: &Plan) -> f64 {
     let size = Bytes::known(64 << 20);
     let run = |_| {
         let start = ThreadTime::now();
-        std::hint::black_box(simulate(plan, size, false, &mut |_| true).expect("nobody interrupts"));
+        std::hint::black_box(simulate(plan, size, Watch::NOTHING).expect("nobody interrupts"));
         start.elapsed().as_secs_f64()
     };
     let seconds = (0..3).map(run).fold(f64::INFINITY, f64::min);
-    let transfers = simulate(plan, size, true, &mut |_| true).expect("nobody interrupts").transfers.len();
+    let transfers = simulate(plan, size, Watch::TRANSFERS).expect("nobody interrupts").transfers.len();
     println!("{name:<34} {transfers:>10} {seconds:>10.4} {:>14.0}", seconds * 1e9 / transfers as f64);
     seconds
 }
@@ -65,7 +66,7 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
         }
     }
     if capped {
-        nodes.extend((0..count).map(|i| Node::switch(format!("cap{i}"))));
+        nodes.extend((0..count).map(|i| Node::switch(format!("cap{i}"), Abilities::NONE)));
         for rank in 0..count {
             connect(rank, first + rank, 0.6e9, 0);
             connect(first + rank, rank, 0.6e9, 0);
@@ -80,9 +81,9 @@ fn all_at_once(topology: &Arc<Topology>) -> Plan {
     let mut plan = Draft::new(topology, "star", ranks.into());
     let mut star = |root: NodeId| {
         let lanes: Vec<_> =
-            topology.rank_ids().filter(|&rank| rank != root).map(|rank| (plan.lanes.routed(root, rank), 0)).collect();
+            topology.rank_ids().filter(|&rank| rank != root).map(|rank| plan.lanes.routed(root, rank)).collect();
         let span = u64::from(root)..u64::from(root) + 1;
-        Tree { span, root, up: Half::None, down: plan.own_half(lanes), chunk: Chunk::One }
+        Tree { span, root, up: Half::None, down: plan.streamed_half(lanes), chunk: Chunk::One }
     };
     let trees = topology.rank_ids().map(&mut star).collect();
     plan.push_phase(Pace::Stream, trees);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cpu_time::ThreadTime;
 use treefold::planners;
+use treefold::sim::Watch;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, simulate};
 use treefold::topology::from_spec;
 use treefold::units::Bytes;
@@ -43,7 +44,7 @@ fn measure(network: &str, algorithm: &str, size: u64, interfaces: Interfaces, fl
     let plan = planners::plan(algorithm, &topology, &wishes).expect("an algorithm that fits");
     let options = Options { interfaces, flow_control, ..Options::default() };
     let start = ThreadTime::now();
-    let seen = simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).expect("it ends");
+    let seen = simulate(&plan, Bytes::known(size), &options, Watch::NOTHING).expect("it ends");
     let seconds = start.elapsed().as_secs_f64();
     let name = format!("{network} {algorithm}, {} KiB, {interfaces:?}, {flow_control:?}", size >> 10);
     let rate = |count: u64, unit: f64| count as f64 / seconds / unit;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Collective, Plan, derive};
 use crate::planners::{self, Options, PLANNERS};
-use crate::sim::Simulator;
+use crate::sim::{Simulator, Watch};
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bytes, Seconds};
 
@@ -108,7 +108,7 @@ impl Search<'_> {
     /// Returns the time of a plan, and keeps the plan if it is the fastest so far.
     fn timed(&mut self, plan: Plan) -> Result<Prediction> {
         let [seconds, latency] =
-            self.simulator.seconds(&plan, [self.size, Bytes::known(1)], &mut |_| (self.go_on)())?;
+            self.simulator.seconds(&plan, [self.size, Bytes::known(1)], Watch::asking(&mut |_| (self.go_on)()))?;
         if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
             self.best = Some((seconds, plan));
         }

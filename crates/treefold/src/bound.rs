@@ -21,7 +21,7 @@ pub use cut::{Links, find_cuts};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::topology::{Kind, LinkId, Node, NodeId, Topology};
+use crate::topology::{Abilities, LinkId, Node, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds, Time};
 
 /// A bound, and how it was found.
@@ -71,7 +71,7 @@ pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn bounds(topology: &Topology) -> Bounds {
-    let in_network = topology.nodes().iter().any(|node| node.reduces || node.multicasts);
+    let in_network = topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     if topology.ranks() < 2 {
         let none = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
         return Bounds {
@@ -153,7 +153,7 @@ fn rate_of_planes(topology: &Topology) -> f64 {
     for link in topology.links() {
         *joined.entry((link.source, link.target)).or_default() += link.bandwidth.bytes_per_second();
     }
-    let able = |node: &Node| node.kind == Kind::Switch && node.reduces && node.multicasts;
+    let able = |node: &Node| node.abilities() == Abilities::BOTH;
     let mut new: Vec<bool> = topology.nodes().iter().map(able).collect();
     let mut rate = 0.0;
     for start in topology.node_ids().skip(topology.ranks() as usize) {
@@ -309,7 +309,11 @@ mod tests {
             overhead: Time::ZERO,
         };
         let ends = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
-        let nodes = ["u", "v"].map(Node::accelerator).into_iter().chain(["s", "w"].map(Node::switch)).collect();
+        let nodes = ["u", "v"]
+            .map(Node::accelerator)
+            .into_iter()
+            .chain(["s", "w"].map(|name| Node::switch(name, Abilities::NONE)))
+            .collect();
         let topology = Topology::new("funnel", nodes, ends.map(link).to_vec(), None, Shape::General).unwrap();
         let bounds = bounds(&topology);
         assert!(!bounds.reduce_scatter_all_gather.exact && !bounds.all_reduce.exact, "{bounds:?}");

@@ -7,7 +7,10 @@
 
 mod names;
 
-pub use names::{find, named, nearest, unknown};
+pub use names::named;
+// The binding looks up names of Python's with them.
+#[doc(hidden)]
+pub use names::{find, nearest, unknown};
 
 /// A caller's mistake, a misfit, or an interruption; `Display` writes the whole message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,13 +93,15 @@ impl Error {
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{Options, plan};
+    /// use treefold::sim::Watch;
     /// use treefold::sim::packet::{self, simulate};
     /// use treefold::topology::from_spec;
     /// use treefold::units::parse_bytes;
     ///
     /// let ring = Arc::new(from_spec("ring:4", None, None)?);
     /// let plan = plan("ring", &ring, &Options::default())?;
-    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), false, &mut |_| false);
+    /// let never = &mut |_| false;
+    /// let stopped = simulate(&plan, parse_bytes("64MiB")?, &packet::Options::default(), Watch::asking(never));
     /// assert!(stopped.unwrap_err().is_interrupted());
     /// assert!(!parse_bytes("64MQB").unwrap_err().is_interrupted(), "that is a mistake");
     /// # Ok::<(), treefold::error::Error>(())
@@ -122,7 +127,7 @@ impl Error {
 const LONGEST: usize = 2000;
 
 /// Returns whether a character moves a terminal's cursor or reorders the characters beside it.
-pub fn is_control(character: char) -> bool {
+pub(crate) fn is_control(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -10,7 +10,7 @@
 //! use treefold::bound::bounds;
 //! use treefold::plan::check::check;
 //! use treefold::planners::{self, Options};
-//! use treefold::sim::flow;
+//! use treefold::sim::{Watch, flow};
 //! use treefold::topology::from_spec;
 //! use treefold::units::parse_bytes;
 //!
@@ -19,7 +19,7 @@
 //! let plan = planners::plan("multitree", &torus, &Options { size, ..Options::default() })?;
 //! assert_eq!(plan.trees.len(), 16, "each rank is the root of a tree");
 //! check(&plan)?;
-//! let trace = flow::simulate(&plan, size, false, &mut |_| true)?;
+//! let trace = flow::simulate(&plan, size, Watch::NOTHING)?;
 //! let fraction = bounds(&torus).seconds(size) / trace.seconds;
 //! assert!((0.7..=1.0).contains(&fraction), "the plan reaches {fraction} of what any plan could");
 //! # Ok::<(), treefold::error::Error>(())
@@ -33,6 +33,8 @@ pub mod number;
 pub mod options;
 pub mod plan;
 pub mod planners;
+// Tests draw networks with it.
+#[doc(hidden)]
 pub mod random;
 pub mod run;
 pub mod sim;

@@ -33,6 +33,7 @@ mod unproven;
 mod walkable;
 mod weights;
 
+use std::num::NonZeroU16;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -119,6 +120,17 @@ pub struct Purpose {
     pub options: Map<String, Value>,
 }
 
+/// The number of a step of its phase, counted from 1. Where it may be missing, as in streams, it is an `Option`.
+pub type Step = NonZeroU16;
+
+/// The most steps of a phase.
+pub const MAX_STEPS: u16 = u16::MAX - 1;
+
+/// Returns the number of a step where a bare number is wanted: 0 if there is none.
+pub(crate) fn step_number(step: Option<Step>) -> u16 {
+    step.map_or(0, Step::get)
+}
+
 /// Trees that run together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
@@ -126,8 +138,8 @@ pub struct Phase {
     pub trees: Range<usize>,
     /// How the transfers follow each other.
     pub pace: Pace,
-    /// The number of steps, of both halves together; 0 for a stream.
-    pub steps: u16,
+    /// The last step, of both halves together; `None` for a stream.
+    pub steps: Option<Step>,
 }
 
 /// How the transfers of a phase follow each other.
@@ -212,8 +224,8 @@ pub enum Chunk {
 pub struct Edges {
     /// The lane of each edge: from the child going up, from the parent going down.
     pub lane: Vec<LaneId>,
-    /// The step of each edge, counted from 1; 0 in streams.
-    pub step: Vec<u16>,
+    /// The step of each edge; `None` in streams.
+    pub step: Vec<Option<Step>>,
 }
 
 /// A half of a tree, by the direction of its data.
@@ -234,8 +246,8 @@ pub struct Edge {
     pub child: NodeId,
     /// The lane in the direction in which the data moves.
     pub lane: LaneRef,
-    /// The step, counted from 1; 0 in streams.
-    pub step: u16,
+    /// The step; `None` in streams.
+    pub step: Option<Step>,
 }
 
 impl Direction {

@@ -7,9 +7,11 @@ pub mod forest;
 pub mod gost;
 mod halving_doubling;
 mod hdrm;
+// The binding packs its trees, for a planner in Python.
+#[doc(hidden)]
 pub mod in_network;
 mod multiring;
-pub mod multitree;
+mod multitree;
 pub mod options;
 mod p2p;
 pub mod packing;

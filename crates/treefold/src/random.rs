@@ -37,6 +37,11 @@ impl Random {
 
     /// Returns a number that is uniform in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        unit(self.bits())
     }
+}
+
+/// Returns the number in `[0, 1)` that 64 random bits make; it is uniform if they are.
+pub(crate) fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
 }

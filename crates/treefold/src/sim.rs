@@ -4,6 +4,8 @@ pub mod analytic;
 mod background;
 pub mod chrome;
 pub mod flow;
+// Tests place jobs for the oracle of the packet simulator.
+#[doc(hidden)]
 pub mod jobs;
 mod numbers;
 pub mod packet;
@@ -18,6 +20,50 @@ use crate::error::{Error, Result, named};
 use crate::plan::Walkable;
 use crate::plan::alpha_beta::Profile;
 use crate::units::{Bytes, Seconds};
+
+/// What a caller of a simulation wants besides its outcome: a list of all transfers, or a say in whether it goes on.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// use treefold::sim::{Watch, flow::simulate};
+/// use treefold::units::{Bytes, Seconds};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("ring", &ring, &Options::default())?;
+/// let size = Bytes::known(1 << 20);
+/// assert!(simulate(&plan, size, Watch::NOTHING)?.transfers.is_empty());
+/// assert_eq!(simulate(&plan, size, Watch::TRANSFERS)?.transfers.len(), 24);
+/// let patient = &mut |simulated: Seconds| simulated.get() < 60.0;
+/// assert!(simulate(&plan, size, Watch::asking(patient)).is_ok());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Whether the trace lists the transfers.
+    pub transfers: bool,
+    /// What long simulations ask now and then whether to go on, with the time that they have simulated; if it says no,
+    /// they end with an error that is an interruption.
+    pub go_on: Option<&'a mut (dyn FnMut(Seconds) -> bool + 'a)>,
+}
+
+impl Watch<'static> {
+    /// The simulation lists no transfers, and goes on to its end.
+    pub const NOTHING: Self = Self { transfers: false, go_on: None };
+    /// The simulation lists its transfers, and goes on to its end.
+    pub const TRANSFERS: Self = Self { transfers: true, go_on: None };
+}
+
+impl<'a> Watch<'a> {
+    /// Returns the wish that a simulation asks `go_on` now and then. It lists no transfers.
+    pub fn asking(go_on: &'a mut (dyn FnMut(Seconds) -> bool + 'a)) -> Self {
+        Self { transfers: false, go_on: Some(go_on) }
+    }
+
+    /// Asks whether to go on, now that so much time is simulated.
+    fn goes_on(&mut self, simulated: Seconds) -> bool {
+        self.go_on.as_mut().is_none_or(|go_on| go_on(simulated))
+    }
+}
 
 /// A simulator by which `auto` chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,22 +82,22 @@ impl FromStr for Simulator {
 }
 
 impl Simulator {
-    /// Returns the time that `plan` takes for each of `sizes`.
+    /// Returns the time that `plan` takes for each of `sizes`; no transfers are listed.
     ///
     /// # Errors
-    /// If `go_on`, which is asked now and then, returns false.
+    /// If `watch` ends the simulation, or if the plan asks for more chunks than treefold handles.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
-    /// use treefold::sim::Simulator;
+    /// use treefold::sim::{Simulator, Watch};
     /// use treefold::topology::from_spec;
     /// use treefold::units::parse_bytes;
     ///
     /// let ring = Arc::new(from_spec("ring:4", None, None)?);
     /// let plan = planners::plan("ring", &ring, &Options::default())?;
     /// let sizes = [parse_bytes("4KiB")?, parse_bytes("4MiB")?];
-    /// let [small, large] = "flow".parse::<Simulator>()?.seconds(&plan, sizes, &mut |_| true)?;
+    /// let [small, large] = "flow".parse::<Simulator>()?.seconds(&plan, sizes, Watch::NOTHING)?;
     /// assert!(small < large && large < small * 1024.0, "latency weighs more on the small vector");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
@@ -59,7 +105,7 @@ impl Simulator {
         self,
         plan: impl Into<Walkable<'a>>,
         sizes: [Bytes; N],
-        go_on: &mut dyn FnMut(Seconds) -> bool,
+        mut watch: Watch,
     ) -> Result<[Seconds; N]> {
         let plan = plan.into();
         let mut seconds = [Seconds::ZERO; N];
@@ -67,7 +113,7 @@ impl Simulator {
         for (seconds, size) in seconds.iter_mut().zip(sizes) {
             *seconds = match &profile {
                 Some(profile) => profile.seconds(size),
-                None => flow::simulate(plan, size, false, go_on)?.seconds,
+                None => flow::simulate(plan, size, Watch::asking(&mut |simulated| watch.goes_on(simulated)))?.seconds,
             };
         }
         Ok(seconds)

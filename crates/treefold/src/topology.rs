@@ -12,6 +12,7 @@ mod generators;
 mod grid;
 mod json;
 mod links;
+mod node;
 mod routing;
 mod spec;
 mod switched;
@@ -24,6 +25,7 @@ pub use edit::{Directions, Ends};
 pub use generators::{GENERATORS, Generator, from_spec, is_spec};
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
+pub use node::{Abilities, Kind, Node, Position};
 pub use routing::Routes;
 pub use spec::Form;
 
@@ -32,69 +34,6 @@ use std::str::FromStr;
 use crate::bail;
 use crate::error::{Error, Result, named};
 use crate::units::{Bandwidth, Time};
-
-/// The kinds of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A node that computes. It holds a vector if it is a rank, and only relays otherwise.
-    Accelerator,
-    /// A node that forwards. It is a node of trees only as far as it can reduce and multicast.
-    Switch,
-}
-
-/// A node of the network.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Node {
-    /// The name, which no other node has.
-    pub name: String,
-    /// Whether it is an accelerator or a switch.
-    pub kind: Kind,
-    /// Whether it is a switch that can reduce.
-    pub reduces: bool,
-    /// Whether it is a switch that can multicast.
-    pub multicasts: bool,
-    /// The time that data need to pass through, between an incoming and an outgoing link.
-    pub latency: Time,
-    /// The position on earth, which is only used to draw the network.
-    pub position: Option<Position>,
-}
-
-/// A position on earth, in degrees.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Position {
-    /// The degrees north of the equator, -90 to 90.
-    pub latitude: f64,
-    /// The degrees east of Greenwich, -180 to 180.
-    pub longitude: f64,
-}
-
-impl Position {
-    /// Checks that both are degrees on earth.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or no number.
-    pub fn new(latitude: f64, longitude: f64) -> Result<Self> {
-        for (name, degrees, most) in [("latitude", latitude, 90.0), ("longitude", longitude, 180.0)] {
-            if !(-most..=most).contains(&degrees) {
-                bail!("{name} must be between -{most} and {most} degrees, got {degrees}");
-            }
-        }
-        Ok(Self { latitude, longitude })
-    }
-}
-
-impl Node {
-    /// Returns a plain accelerator.
-    pub fn accelerator(name: impl Into<String>) -> Self {
-        let (kind, reduces, multicasts, position) = (Kind::Accelerator, false, false, None);
-        Self { name: name.into(), kind, reduces, multicasts, latency: Time::ZERO, position }
-    }
-
-    /// Returns a switch that only forwards.
-    pub fn switch(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Switch, ..Self::accelerator(name) }
-    }
-}
 
 /// A link, which carries data in one direction.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,10 +151,11 @@ impl Topology {
     /// do not have the shape, or ranks cannot reach each other.
     ///
     /// ```
-    /// use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+    /// use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
     /// use treefold::units::{parse_bandwidth, parse_time};
     ///
-    /// let nodes = vec![Node::accelerator("left"), Node::switch("middle"), Node::accelerator("right")];
+    /// let middle = Node::switch("middle", Abilities::NONE);
+    /// let nodes = vec![Node::accelerator("left"), middle, Node::accelerator("right")];
     /// let (bandwidth, latency) = (parse_bandwidth("100Gbit/s")?, parse_time("1us")?);
     /// let overhead = parse_time("0s")?;
     /// let ends = [(0, 1), (1, 0), (1, 2), (2, 1)].map(|(source, target)| (NodeId(source), NodeId(target)));
@@ -349,12 +289,12 @@ impl Topology {
     /// ```
     pub fn accelerator_names(&self) -> Vec<&str> {
         let listed = self.node_of_place.iter().map(|&node| self.node(node));
-        listed.filter(|node| node.kind == Kind::Accelerator).map(|node| node.name.as_str()).collect()
+        listed.filter(|node| !node.is_switch()).map(|node| node.name.as_str()).collect()
     }
 
     /// Returns how many nodes are accelerators, ranks or not.
     pub fn num_accelerators(&self) -> usize {
-        self.nodes.iter().filter(|node| node.kind == Kind::Accelerator).count()
+        self.nodes.iter().filter(|node| !node.is_switch()).count()
     }
 
     /// Returns the network with every link turned around, in which a reduce half is a broadcast half.

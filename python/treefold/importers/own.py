@@ -95,6 +95,8 @@ def _node(node: object, where: str) -> dict[str, Any]:
     if kind not in KINDS:
         raise fail(where, f"kind {shown(kind)} is unknown; write {' or '.join(KINDS)}")
     flags = {key: _flag(node, key, where) for key in ("reduces", "multicasts")}
+    if kind != "switch" and any(flags.values()):
+        raise fail(where, "an accelerator does not reduce or multicast as switches do; say that its kind is switch")
     latency_s = _value(node, "latency_s", where) or 0.0
     for key in ("latitude", "longitude"):
         _check_number(node, key, where)

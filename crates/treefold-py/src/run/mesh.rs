@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use treefold::error::Error;
 use treefold::number::{Number, Operator};
 use treefold::run::operation;
-use treefold::run::tcp::control::ControlMessage;
 
 use treefold::run::tcp::{self, Failure, Pair, Timeouts};
 use treefold::topology::NodeId;
@@ -139,7 +138,7 @@ impl Mesh {
 
     /// Send a control message to all other ranks; it arrives before any later message.
     fn broadcast(&self, py: Python<'_>, message: Vec<u8>) {
-        py.detach(|| self.locked().mesh.broadcast(&ControlMessage::Above(message)));
+        py.detach(|| self.locked().mesh.broadcast(message));
     }
 
     /// Return the control messages that have come since the last call, each as `(sender, message)`.

@@ -181,7 +181,7 @@ impl Links<'_> {
 mod tests {
     use super::*;
     use crate::random::Random;
-    use crate::topology::{Link, Node, Shape};
+    use crate::topology::{Abilities, Link, Node, Shape};
     use crate::units::{Bandwidth, Time};
 
     /// A random network of up to seven nodes, the last few no ranks, that a one-way ring holds together.
@@ -201,8 +201,13 @@ mod tests {
             overhead: Time::ZERO,
         };
         let links = ends.into_iter().map(&mut link).collect();
-        let named =
-            |node: u32| if node < ranks { Node::accelerator(node.to_string()) } else { Node::switch(node.to_string()) };
+        let named = |node: u32| {
+            if node < ranks {
+                Node::accelerator(node.to_string())
+            } else {
+                Node::switch(node.to_string(), Abilities::NONE)
+            }
+        };
         Topology::new("random", (0..nodes).map(named).collect(), links, None, Shape::General).unwrap()
     }
 

@@ -13,10 +13,12 @@ mod contributions;
 mod references;
 
 use super::pipeline::check_chunks;
-use super::{Direction, Draft, Half, LaneRef, LaneRoutes, Pace, Phase, Routing, Sharing, Tree, for_each_step};
+use super::{
+    Direction, Draft, Half, LaneRef, LaneRoutes, Pace, Phase, Routing, Sharing, Step, Tree, for_each_step, step_number,
+};
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
 /// The most phases of a plan, which schedules number compactly.
@@ -118,7 +120,7 @@ struct TreeChecker<'a> {
     /// The position of each node in breadth-first order.
     order: Vec<u32>,
     /// The step of the edge that leads to each node.
-    step: Vec<u16>,
+    step: Vec<Option<Step>>,
     /// How many children each node has.
     children: Vec<u32>,
 }
@@ -132,7 +134,7 @@ impl<'a> TreeChecker<'a> {
             stamp: 0,
             seen: vec![0; nodes],
             order: vec![0; nodes],
-            step: vec![0; nodes],
+            step: vec![None; nodes],
             children: vec![0; nodes],
         }
     }
@@ -166,12 +168,12 @@ impl<'a> TreeChecker<'a> {
 
     /// Returns the step of the root's last reduction, or of its first broadcast; `None` if there is none, or no order
     /// to keep.
-    fn check_half(&mut self, tree: &Tree, direction: Direction) -> Result<Option<u16>> {
+    fn check_half(&mut self, tree: &Tree, direction: Direction) -> Result<Option<Step>> {
         let (plan, topology) = (self.plan, &self.plan.topology);
         self.stamp += 1;
         let root = tree.root.index();
         (self.seen[root], self.order[root], self.children[root]) = (self.stamp, 0, 0);
-        self.step[root] = 0;
+        self.step[root] = None;
         let (mut count, mut last_parent, mut at_root) = (1u32, 0u32, Vec::new());
         let mut members = vec![tree.root];
         for edge in plan.half(self.phase, tree, direction) {
@@ -206,10 +208,9 @@ impl<'a> TreeChecker<'a> {
             members.push(edge.child);
         }
         self.check_abilities(&members, tree.root, direction)?;
-        let in_steps = !self.phase.pace.is_stream();
         Ok(match direction {
-            Direction::Up => at_root.into_iter().max(),
-            Direction::Down => at_root.into_iter().min().filter(|_| in_steps),
+            Direction::Up => at_root.into_iter().max().flatten(),
+            Direction::Down => at_root.into_iter().min().flatten(),
         })
     }
 
@@ -233,11 +234,11 @@ impl<'a> TreeChecker<'a> {
         Ok(())
     }
 
-    /// Checks that steps fall from the root outwards going up, rise going down, and lie within the phase.
+    /// Checks that steps fall from the root outwards going up, and rise going down.
     fn check_step(&self, edge: super::Edge, root: NodeId, direction: Direction) -> Result<()> {
         if self.phase.pace.is_stream() {
-            if edge.step > 0 {
-                bail!("an edge has step {}, but its phase is a stream, which has no steps", edge.step);
+            if let Some(step) = edge.step {
+                bail!("an edge has step {step}, but its phase is a stream, which has no steps");
             }
             return Ok(());
         }
@@ -246,9 +247,9 @@ impl<'a> TreeChecker<'a> {
             Direction::Up => edge.parent == root || step < before,
             Direction::Down => step > before,
         };
-        if !in_order || step == 0 || step > self.phase.steps {
+        if !in_order || step.is_none() {
             let (source, target) = edge.ends(direction);
-            let topology = &self.plan.topology;
+            let (topology, [step, before]) = (&self.plan.topology, [step, before].map(step_number));
             bail!(
                 "{} -> {} in step {step} does not fit the step {before} of the edge nearer to the root",
                 name(topology, source),
@@ -265,16 +266,16 @@ impl<'a> TreeChecker<'a> {
         for &member in members.iter().filter(|&&member| !topology.is_rank(member)) {
             let node = topology.node(member);
             let children = self.children[member];
-            if node.kind == Kind::Accelerator {
+            if !node.is_switch() {
                 bail!("{} is no rank and only relays; it cannot be a tree node", node.name);
             }
             if children == 0 && member != root {
                 bail!("switch {} is a leaf; leaves must be ranks", node.name);
             }
-            if children > 1 && direction == Direction::Up && !node.reduces {
+            if children > 1 && direction == Direction::Up && !node.reduces() {
                 bail!("switch {} has to add {children} operands but cannot reduce", node.name);
             }
-            if children > 1 && direction == Direction::Down && !node.multicasts {
+            if children > 1 && direction == Direction::Down && !node.multicasts() {
                 bail!("switch {} has to send to {children} children but cannot multicast", node.name);
             }
         }
@@ -285,7 +286,7 @@ impl<'a> TreeChecker<'a> {
 /// How many messages a link carries in the step in which it was used last.
 #[derive(Clone, Copy)]
 struct Used {
-    step: u16,
+    step: Option<u16>,
     count: u64,
 }
 
@@ -298,14 +299,15 @@ pub(crate) fn check_contention(plan: &Draft, phase: &Phase) -> Result<()> {
     };
     let topology = &plan.topology;
     let routes = LaneRoutes::new(topology, &plan.lanes);
-    let mut used = vec![Used { step: 0, count: 0 }; topology.links().len()];
+    let mut used = vec![Used { step: None, count: 0 }; topology.links().len()];
     let mut fault = None;
     for_each_step(plan, phase, |step, messages| {
         for message in messages {
             let count = if merged { 1 } else { u64::from(message.transfers) };
             for &link in routes.of(message.lane) {
                 let here = &mut used[link];
-                *here = Used { step, count: if here.step == step { here.count + count } else { count } };
+                let before = if here.step == Some(step) { here.count } else { 0 };
+                *here = Used { step: Some(step), count: before + count };
                 let room = slots_of(topology.link(link).bandwidth, slot);
                 if here.count > room {
                     fault.get_or_insert((link, step, room));
@@ -322,6 +324,8 @@ pub(crate) fn check_contention(plan: &Draft, phase: &Phase) -> Result<()> {
 }
 
 /// Returns how many messages a link takes in a step: its bandwidth in slots, rounded down, but at least one.
+// Tests count with it what links may carry.
+#[doc(hidden)]
 pub fn slots_of(bandwidth: Bandwidth, slot: Bandwidth) -> u64 {
     ((bandwidth.bytes_per_second() / slot.bytes_per_second() * (1.0 + 1e-9)).floor() as u64).max(1)
 }

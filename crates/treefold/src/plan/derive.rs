@@ -8,7 +8,7 @@
 //!   only, because each half is only walked in its own direction.
 
 use super::{
-    Chunk, Collective, Direction, Draft, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, ReduceHalves, Tree,
+    Chunk, Collective, Direction, Draft, Edge, Half, LaneId, MAX_UNITS, Pace, Phase, Plan, ReduceHalves, Step, Tree,
 };
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
@@ -124,7 +124,9 @@ fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Dire
     let mut trees = Vec::new();
     for tree in carrying(plan) {
         let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
-        let shifted = edges.into_iter().map(|edge| Edge { step: edge.step.saturating_sub(first_step - 1), ..edge });
+        let from_first = |(step, first): (Step, Step)| Step::new(step.get() - (first.get() - 1));
+        let shifted =
+            edges.into_iter().map(|edge| Edge { step: edge.step.zip(first_step).and_then(from_first), ..edge });
         let start = &mut next[tree.root];
         let span = *start..*start + tree.units();
         *start = span.end;
@@ -134,10 +136,10 @@ fn blocks(plan: &Plan, collective: Collective, ranks: &[NodeId], direction: Dire
     derived
 }
 
-/// Returns the first step in which `direction` sends anything, so that it can become step 1.
-fn first_step(plan: &Plan, phase: &Phase, direction: Direction) -> u16 {
+/// Returns the first step in which `direction` sends anything, so that it can become step 1; streams have none.
+fn first_step(plan: &Plan, phase: &Phase, direction: Direction) -> Option<Step> {
     let steps = plan.trees.iter().flat_map(|tree| plan.half(phase, tree, direction)).map(|edge| edge.step);
-    steps.min().unwrap_or(1).max(1)
+    steps.min().flatten()
 }
 
 /// Derives a streamed plan with every tree once for each of `roots`: over a block if the collective has blocks, or else
@@ -180,7 +182,7 @@ fn one_half(
     direction: Direction,
 ) -> Tree {
     let topology = std::sync::Arc::clone(&derived.topology);
-    let edges: Vec<(LaneId, u16)> = edges
+    let edges: Vec<(LaneId, Option<Step>)> = edges
         .map(|edge| {
             let lane = derived.lanes.adopt(&topology, &plan.lanes, edge.lane);
             (lane.expect("a plan only mirrors links that have a reverse"), edge.step)
@@ -213,7 +215,7 @@ fn reroot(plan: &Plan, phase: &Phase, tree: &Tree, root: NodeId, direction: Dire
 fn breadth_first(topology: &Topology, into: &[Option<Edge>], root: NodeId) -> Vec<Edge> {
     let mut children: Vec<Vec<Edge>> = vec![Vec::new(); into.len()];
     for edge in into.iter().flatten() {
-        children[edge.parent].push(Edge { step: 0, ..*edge });
+        children[edge.parent].push(Edge { step: None, ..*edge });
     }
     let mut edges: Vec<Edge> = children[root].clone();
     let mut next = 0;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::check::check;
 use super::{
-    Collective, Direction, Edge, Edges, Half, Held, LaneId, LaneRef, Lanes, Pace, Phase, Plan, Purpose, Tree, Written,
+    Collective, Direction, Edge, Edges, Half, Held, LaneId, LaneRef, Lanes, Pace, Phase, Plan, Purpose, Step, Tree,
+    Written, step_number,
 };
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
@@ -18,8 +19,8 @@ use crate::topology::{NodeId, Topology};
 ///
 /// let line = Arc::new(from_spec("line:3", None, None)?);
 /// let mut draft = Draft::new(&line, "by hand", 1);
-/// let edges = [(1, 0), (1, 2)].map(|(parent, child)| (draft.lanes.routed(NodeId(parent), NodeId(child)), 0));
-/// let down = draft.own_half(edges);
+/// let lanes = [0, 2].map(|child| draft.lanes.routed(NodeId(1), NodeId(child)));
+/// let down = draft.streamed_half(lanes);
 /// let tree = Tree { span: 0..1, root: NodeId(1), up: Half::Mirror, down, chunk: Chunk::Best };
 /// draft.push_phase(Pace::Stream, vec![tree]);
 /// let plan = draft.prove()?;
@@ -72,7 +73,7 @@ impl Draft {
     /// let line = Arc::new(from_spec("line:2", None, None)?);
     /// let mut draft = Draft::new(&line, "by-hand", 1);
     /// let lane = draft.lanes.link(&line, line.outgoing(NodeId(1))[0]);
-    /// let up = draft.own_half([(lane, 0)]);
+    /// let up = draft.streamed_half([lane]);
     /// let tree = Tree { span: 0..1, root: NodeId(0), up, down: Half::Mirror, chunk: Chunk::Best };
     /// draft.push_phase(Pace::Stream, vec![tree]);
     /// assert_eq!(draft.prove()?.pairs(), [(NodeId(0), NodeId(1))]);
@@ -136,7 +137,7 @@ impl Draft {
     }
 
     /// Returns the ranks that give a whole vector or a block.
-    pub fn givers(&self) -> impl Iterator<Item = NodeId> + use<> {
+    pub(crate) fn givers(&self) -> impl Iterator<Item = NodeId> + use<> {
         let only = (self.collective.definition().before == Held::AtRoot).then(|| self.root());
         self.rank_ids().filter(move |&rank| only.is_none_or(|root| rank == root))
     }
@@ -155,14 +156,34 @@ impl Draft {
             && same_half(&tree.down, &theirs.down)
     }
 
-    /// Appends edges, breadth-first from the root, and returns them as a half.
-    pub fn own_half(&mut self, edges: impl IntoIterator<Item = (LaneId, u16)>) -> Half {
+    /// Appends edges of a phase in steps, breadth-first from the root, and returns them as a half.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::plan::{Chunk, Draft, Half, Pace, Sharing, Step, Tree};
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = Arc::new(from_spec("line:3", None, None)?);
+    /// let mut draft = Draft::new(&line, "by hand", 1);
+    /// let lanes = [0, 2].map(|child| draft.lanes.routed(NodeId(1), NodeId(child)));
+    /// let down = draft.own_half(lanes.map(|lane| (lane, Step::new(2))));
+    /// let tree = Tree { span: 0..1, root: NodeId(1), up: Half::Mirror, down, chunk: Chunk::One };
+    /// draft.push_phase(Pace::Step(Sharing::Shared), vec![tree]);
+    /// assert_eq!(draft.prove()?.steps(), Some(2), "ranks reduce in step 1, and broadcast in step 2");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn own_half(&mut self, edges: impl IntoIterator<Item = (LaneId, Option<Step>)>) -> Half {
         let first = self.edges.lane.len();
         for (lane, step) in edges {
             self.edges.lane.push(lane);
             self.edges.step.push(step);
         }
         Half::Own(first..self.edges.lane.len())
+    }
+
+    /// Appends edges of a streamed phase, breadth-first from the root, and returns them as a half.
+    pub fn streamed_half(&mut self, lanes: impl IntoIterator<Item = LaneId>) -> Half {
+        self.own_half(lanes.into_iter().map(|lane| (lane, None)))
     }
 
     /// Appends a phase of these trees.
@@ -174,9 +195,9 @@ impl Draft {
         };
         let last_step = |tree: &Tree| {
             let steps = own(&tree.up).chain(own(&tree.down)).map(|edge| self.edges.step[edge]);
-            steps.max().unwrap_or(0)
+            steps.max().flatten()
         };
-        let steps = if pace.is_stream() { 0 } else { trees.iter().map(last_step).max().unwrap_or(0) };
+        let steps = if pace.is_stream() { None } else { trees.iter().map(last_step).max().flatten() };
         self.trees.extend(trees);
         self.phases.push(Phase { trees: first..self.trees.len(), pace, steps });
     }
@@ -204,7 +225,7 @@ impl Draft {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn steps(&self) -> Option<u32> {
-        self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(phase.steps))).sum()
+        self.phases.iter().map(|phase| (!phase.pace.is_stream()).then_some(u32::from(step_number(phase.steps)))).sum()
     }
 
     /// Returns the pairs of ranks that send to each other, the smaller one first.
@@ -289,8 +310,14 @@ impl Draft {
             let (lane, step) = (self.edges.lane[edge], self.edges.step[edge]);
             let (source, target) = self.lanes.ends(lane);
             let (child, parent) = if points_up { (source, target) } else { (target, source) };
-            let step = if mirrored && last_step > 0 { last_step + 1 - step } else { step };
+            let step = if mirrored { mirror_of(step, last_step) } else { step };
             Edge { parent, child, lane: LaneRef::new(lane, mirrored), step }
         })
     }
+}
+
+/// Returns the step of the mirrored edge in a phase with this last step.
+fn mirror_of(step: Option<Step>, last: Option<Step>) -> Option<Step> {
+    let (step, last) = step.zip(last)?;
+    last.get().checked_sub(step.get() - 1).and_then(Step::new)
 }

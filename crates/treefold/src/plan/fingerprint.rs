@@ -1,6 +1,6 @@
 //! The fingerprint of a plan, by which ranks notice that they run different plans.
 
-use super::{Chunk, Direction, Draft, Pace};
+use super::{Chunk, Direction, Draft, Pace, step_number};
 
 impl Draft {
     /// Returns the FNV-1a hash of everything that decides what each rank sends to which other, and at what pace.
@@ -22,7 +22,7 @@ impl Draft {
                 Pace::Pulled => 3,
                 Pace::Paced => 4,
             };
-            [pace, u64::from(phase.steps)].into_iter().for_each(&mut add);
+            [pace, u64::from(step_number(phase.steps))].into_iter().for_each(&mut add);
             for tree in self.trees_of(phase) {
                 let chunk = match tree.chunk {
                     Chunk::Best => [0, 0],
@@ -34,7 +34,7 @@ impl Draft {
                 for direction in Direction::BOTH {
                     for edge in self.half(phase, tree, direction) {
                         add(u64::from(edge.parent) << 32 | u64::from(edge.child));
-                        add(u64::from(edge.step));
+                        add(u64::from(step_number(edge.step)));
                     }
                 }
             }

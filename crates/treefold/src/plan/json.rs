@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Chunk, Direction, Draft, Edges, Half, LaneId, Lanes, MAX_UNITS, Pace, Phase, Plan, Purpose, Routing, Sharing, Tree,
-    Unproven,
+    Chunk, Direction, Draft, Edges, Half, LaneId, Lanes, MAX_STEPS, MAX_UNITS, Pace, Phase, Plan, Purpose, Routing,
+    Sharing, Step, Tree, Unproven, step_number,
 };
 use crate::bail;
 use crate::error::{Error, Result};
@@ -90,7 +90,11 @@ struct TreeDocument {
 enum HalfDocument {
     None,
     Mirror,
-    Edges { lanes: Vec<LaneId>, steps: Vec<u16> },
+    /// A file writes 0 for the step of an edge that has none.
+    Edges {
+        lanes: Vec<LaneId>,
+        steps: Vec<u16>,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -138,10 +142,12 @@ impl Plan {
             let first_edge = plan.edges.step.len();
             let trees = phase.trees.into_iter().map(|tree| plan.read_tree(tree)).collect::<Result<Vec<_>>>()?;
             let in_steps = !pace.is_stream();
-            if let Some(step) =
-                plan.edges.step[first_edge..].iter().find(|&&step| in_steps && (step == 0 || step == u16::MAX))
+            if let Some(step) = plan.edges.step[first_edge..]
+                .iter()
+                .map(|&step| step_number(step))
+                .find(|step| in_steps && !(1..=MAX_STEPS).contains(step))
             {
-                bail!("an edge has step {step}; steps count from 1 to {}", u16::MAX - 1);
+                bail!("an edge has step {step}; steps count from 1 to {MAX_STEPS}");
             }
             plan.push_phase(pace, trees);
         }
@@ -223,7 +229,7 @@ impl Draft {
         if let Some(lane) = lanes.iter().find(|&&lane| lane.index() >= self.lanes.len()) {
             bail!("a tree uses lane {lane}, but the plan lists {} lanes", self.lanes.len());
         }
-        Ok(self.own_half(lanes.into_iter().zip(steps)))
+        Ok(self.own_half(lanes.into_iter().zip(steps.into_iter().map(Step::new))))
     }
 }
 
@@ -316,7 +322,7 @@ impl TreeDocument {
                 Half::Mirror => HalfDocument::Mirror,
                 Half::Own(range) => HalfDocument::Edges {
                     lanes: edges.lane[range.clone()].to_vec(),
-                    steps: edges.step[range.clone()].to_vec(),
+                    steps: edges.step[range.clone()].iter().map(|&step| step_number(step)).collect(),
                 },
             }
         };

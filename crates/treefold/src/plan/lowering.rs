@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
-use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, Walkable};
+use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, Walkable};
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -66,8 +66,7 @@ pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u6
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
-    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
-    check_chunks(plan, size)?;
+    let size = lowerable_size(plan, elements, element_bytes)?;
     Ok(lower_with(plan, elements, |phase, routes| best_chunks(plan, phase, routes, size, overhead)))
 }
 
@@ -82,12 +81,18 @@ pub(super) fn lower_in_sub_flows(
     overhead: Time,
     sub_flows: u32,
 ) -> Result<Schedule> {
-    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
-    check_chunks(plan, size)?;
+    let size = lowerable_size(plan, elements, element_bytes)?;
     Ok(lower_with(plan, elements, |phase, routes| match phase.pace {
         Pace::SubFlows => in_chunks(plan, phase, sub_flows),
         _ => best_chunks(plan, phase, routes, size, overhead),
     }))
+}
+
+/// Returns the size of a vector, for which the plan must not ask for more chunks than treefold handles.
+fn lowerable_size(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Bytes> {
+    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
+    check_chunks(plan, size)?;
+    Ok(size)
 }
 
 /// Returns the number of chunks of each tree of a streamed phase that is best where a message costs a rank `overhead`.
@@ -173,7 +178,7 @@ fn lower_phase(
     for LocalCopy { rank, buffer, elements } in &buffers.copies {
         let (source, target) = (BufferId::of_rank(*rank), *buffer);
         let lane = None;
-        schedule.push(Transfer { lane, phase: number, step: 0, tree: 0, chunk: 0, op: Op::Local, source, target });
+        schedule.push(Transfer { lane, phase: number, step: None, tree: 0, chunk: 0, op: Op::Local, source, target });
         schedule.pieces.push_row([elements.clone()]);
     }
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
@@ -229,7 +234,7 @@ fn elements_of(plan: &Plan, elements: u64, tree: &Tree) -> Range<u64> {
 struct Transfer {
     lane: Option<LaneRef>,
     phase: u16,
-    step: u16,
+    step: Option<Step>,
     tree: u32,
     chunk: u32,
     op: Op,

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Direction, Draft, LaneId, LaneRef, Phase, Tree};
+use super::{Direction, Draft, LaneId, LaneRef, Phase, Step, Tree, step_number};
 
 /// All that one lane carries in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +46,14 @@ pub fn for_each_step(plan: &Draft, phase: &Phase, mut visit: impl FnMut(u16, &[M
 }
 
 fn transfers_per_step(plan: &Draft, phase: &Phase) -> Vec<usize> {
-    let mut sizes = vec![0usize; phase.steps.into()];
-    plan.visit_transfers(phase, |step, _| sizes[usize::from(step) - 1] += 1);
+    let mut sizes = vec![0usize; step_number(phase.steps).into()];
+    plan.visit_transfers(phase, |step, _| sizes[place(step)] += 1);
     sizes
+}
+
+/// Returns the place of a step in a list of all steps.
+fn place(step: Option<Step>) -> usize {
+    usize::from(step.expect("every edge of a phase in steps has one").get()) - 1
 }
 
 /// Returns the transfers of these steps (counted from 0), ordered by step.
@@ -61,7 +66,7 @@ fn sort_by_step(plan: &Draft, phase: &Phase, steps: Range<usize>, sizes: &[usize
     }
     let mut sorted = vec![Message { lane: LaneRef::new(LaneId(0), false), transfers: 0, units: 0 }; total];
     plan.visit_transfers(phase, |step, message| {
-        let step = usize::from(step) - 1;
+        let step = place(step);
         if steps.contains(&step) {
             sorted[next[step - steps.start]] = message;
             next[step - steps.start] += 1;
@@ -91,15 +96,18 @@ fn merge(transfers: &mut [Message], place_of_lane: &mut [usize]) -> usize {
 
 /// Returns the numbers of items ordered by their `steps`, which are at most `last`, by a counting sort that keeps the
 /// order within a step.
-pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, last: u16) -> Vec<u32> {
-    let mut next = vec![0usize; usize::from(last) + 2];
-    steps.clone().for_each(|step| next[usize::from(step) + 1] += 1);
+pub(crate) fn order_by_step(
+    steps: impl ExactSizeIterator<Item = Option<Step>> + Clone,
+    last: Option<Step>,
+) -> Vec<u32> {
+    let mut next = vec![0usize; usize::from(step_number(last)) + 2];
+    steps.clone().for_each(|step| next[usize::from(step_number(step)) + 1] += 1);
     for step in 1..next.len() {
         next[step] += next[step - 1];
     }
     let mut order = vec![0; steps.len()];
     for (number, step) in (0..).zip(steps) {
-        let place = &mut next[usize::from(step)];
+        let place = &mut next[usize::from(step_number(step))];
         order[*place] = number;
         *place += 1;
     }
@@ -108,7 +116,7 @@ pub(crate) fn order_by_step(steps: impl ExactSizeIterator<Item = u16> + Clone, l
 
 impl Draft {
     /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything.
-    pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(u16, Message)) {
+    pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(Option<Step>, Message)) {
         for tree in self.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             for direction in Direction::BOTH {
                 self.visit_half(phase, tree, direction, &mut visit);
@@ -116,7 +124,13 @@ impl Draft {
         }
     }
 
-    fn visit_half(&self, phase: &Phase, tree: &Tree, direction: Direction, visit: &mut impl FnMut(u16, Message)) {
+    fn visit_half(
+        &self,
+        phase: &Phase,
+        tree: &Tree,
+        direction: Direction,
+        visit: &mut impl FnMut(Option<Step>, Message),
+    ) {
         let units = tree.units();
         if !self.collective.is_personalized() {
             for edge in self.half(phase, tree, direction) {

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::{Draft, Held, LaneRef};
+use super::{Draft, Held, LaneRef, Step};
 use crate::ids::ids;
 use crate::topology::NodeId;
 
@@ -96,8 +96,8 @@ pub struct Schedule {
     pub lane: Vec<Option<LaneRef>>,
     /// The phase of each transfer.
     pub phase: Vec<u16>,
-    /// The step of each transfer within its phase; 0 in streams.
-    pub step: Vec<u16>,
+    /// The step of each transfer within its phase; `None` in streams, and of local copies.
+    pub step: Vec<Option<Step>>,
     /// The tree of each transfer: the first one if the transfer carries parts of several, and 0 for local copies.
     pub tree: Vec<u32>,
     /// The chunk of the tree's span that each transfer carries, counted from 0.
@@ -149,12 +149,12 @@ impl Schedule {
 
 /// Returns the first element of unit `unit` when a vector of `elements` is cut into `units`; the parts always add up to
 /// the whole.
-pub fn cut(elements: u64, units: u64, unit: u64) -> u64 {
+pub(crate) fn cut(elements: u64, units: u64, unit: u64) -> u64 {
     (u128::from(elements) * u128::from(unit) / u128::from(units)) as u64
 }
 
 /// Returns the elements of the block of `rank`.
-pub fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
+pub(crate) fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
     let at = |rank: u64| cut(elements, ranks.into(), rank);
     at(rank.into())..at(u64::from(rank) + 1)
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::lowering::lower_in_sub_flows;
 use super::schedule::{Op, Schedule, TransferId};
-use super::{Plan, Sharing};
+use super::{Plan, Sharing, step_number};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::Pace;
@@ -239,7 +239,7 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
         if pace.is_stream() {
             streams::set_steps(plan, pace, schedule, TransferId::first(end).skip(start), before, &mut steps);
         } else {
-            (start..end).for_each(|index| steps[index] = before + u32::from(schedule.step[index]));
+            (start..end).for_each(|index| steps[index] = before + u32::from(step_number(schedule.step[index])));
         }
         before = steps[start..end].iter().copied().max().unwrap_or(before);
         start = end;

@@ -35,7 +35,7 @@ impl ReduceHalves {
 /// use std::sync::Arc;
 /// use treefold::plan::{AnyPlan, check::check};
 /// use treefold::planners::{self, Options};
-/// use treefold::sim::flow::simulate;
+/// use treefold::sim::{Watch, flow::simulate};
 /// use treefold::topology::from_spec;
 /// use treefold::units::parse_bytes;
 ///
@@ -44,8 +44,8 @@ impl ReduceHalves {
 /// let halves = AnyPlan::Sound(plan.clone()).reduce_halves()?;
 /// let walkable = halves.sound()?;
 /// assert!(check(&walkable).is_err(), "the sums end at different roots");
-/// let seconds = simulate(walkable, parse_bytes("1MiB")?, false, &mut |_| true)?.seconds;
-/// assert!(seconds < simulate(&plan, parse_bytes("1MiB")?, false, &mut |_| true)?.seconds);
+/// let seconds = simulate(walkable, parse_bytes("1MiB")?, Watch::NOTHING)?.seconds;
+/// assert!(seconds < simulate(&plan, parse_bytes("1MiB")?, Watch::NOTHING)?.seconds);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 ///

@@ -45,14 +45,14 @@ fn tree(plan: &mut Draft, half: u64, name: impl Fn(u32) -> NodeId) -> Tree {
         }
     }
     let mut order = vec![0u32];
-    let mut edges: Vec<(LaneId, u16)> = Vec::new();
+    let mut lanes: Vec<LaneId> = Vec::new();
     for i in 0..ranks as usize {
         let rank = order[i];
         for &child in &children[rank as usize] {
-            edges.push((plan.lanes.routed(name(rank), name(child)), 0));
+            lanes.push(plan.lanes.routed(name(rank), name(child)));
             order.push(child);
         }
     }
-    let down = plan.own_half(edges);
+    let down = plan.streamed_half(lanes);
     Tree { span: half..half + 1, root: name(0), up: Half::Mirror, down, chunk: Chunk::Best }
 }

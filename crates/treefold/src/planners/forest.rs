@@ -11,8 +11,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Heights;
-use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Plan, Tree};
+use crate::plan::{Chunk, Direction, Draft, Half, LaneId, Pace, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
+use crate::units::Bandwidth;
+
+crate::ids::ids! {
+    /// A resource for which trees compete.
+    ResourceId;
+}
 
 /// The links from one node of a tree to another.
 pub type Route = Box<[LinkId]>;
@@ -28,15 +34,43 @@ pub struct SpanningTree {
     pub up: Option<Vec<Route>>,
 }
 
+/// A tree and what it carries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rated {
+    /// The tree.
+    pub tree: SpanningTree,
+    /// The bytes a second that it carries, or its part of the vector. A plan depends only on how the rates of its trees
+    /// compare.
+    pub rate: f64,
+}
+
+/// A tree and what it costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Priced {
+    /// The tree.
+    pub tree: SpanningTree,
+    /// The sum of the prices of the links that it was searched with.
+    pub cost: f64,
+}
+
+/// How often a tree uses a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// The resource.
+    pub resource: ResourceId,
+    /// How many times, at least once.
+    pub count: u32,
+}
+
 /// The resources for which the trees of a network compete.
 #[derive(Clone)]
 pub struct Resources {
     /// The resource of each link.
-    pub of_link: Vec<u32>,
-    /// The bytes a second of each resource.
-    pub capacity: Vec<f64>,
+    pub of_link: Vec<ResourceId>,
+    /// What each resource carries.
+    pub capacity: Vec<Bandwidth>,
     /// The resource of each link's opposite one, if it has one.
-    back: Vec<Option<u32>>,
+    back: Vec<Option<ResourceId>>,
 }
 
 impl Resources {
@@ -58,8 +92,8 @@ impl Resources {
                     resources.of_link.push(resources.of_link[back]);
                 }
                 _ => {
-                    resources.of_link.push(resources.capacity.len() as u32);
-                    resources.capacity.push(link.bandwidth.bytes_per_second());
+                    resources.of_link.push(ResourceId::new(resources.capacity.len()));
+                    resources.capacity.push(link.bandwidth);
                 }
             }
         }
@@ -68,82 +102,140 @@ impl Resources {
         resources
     }
 
-    /// Returns `(resource, count)` for each resource that a tree uses, in rising order: the count says how many times.
-    pub fn usage(&self, tree: &SpanningTree) -> Vec<(u32, u32)> {
+    /// Lists the resources that a tree uses, in rising order.
+    ///
+    /// ```
+    /// use treefold::planners::Heights;
+    /// use treefold::planners::forest::Resources;
+    /// use treefold::planners::packing::shortest_tree;
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:3", None, None)?;
+    /// let tree = shortest_tree(&line, NodeId(0), Heights::Hops);
+    /// assert_eq!(Resources::new(&line).usage(&tree).len(), 2, "both directions of a cable are one resource");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn usage(&self, tree: &SpanningTree) -> Vec<Usage> {
         let routes = tree.down.iter().chain(tree.up.iter().flatten());
-        let mut used: Vec<u32> = routes.flatten().map(|&link| self.of_link[link]).collect();
+        let mut used: Vec<ResourceId> = routes.flatten().map(|&link| self.of_link[link]).collect();
         if tree.up.is_none() {
             let mirrored = tree.down.iter().flatten().map(|&link| (self.of_link[link], self.back[link]));
             used.extend(mirrored.filter_map(|(there, back)| back.filter(|&back| back != there)));
         }
         used.sort_unstable();
-        used.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect()
+        used.chunk_by(|a, b| a == b).map(|run| Usage { resource: run[0], count: run.len() as u32 }).collect()
     }
 }
 
-/// Puts the routes of a tree, which lead away from `root` (`towards` false) or into it and come in any order,
-/// breadth-first.
-pub fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, towards: bool) -> Vec<Route> {
+/// Puts the routes of one half of a tree, which come in any order, breadth-first.
+pub(super) fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, direction: Direction) -> Vec<Route> {
     let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.nodes().len()];
     for route in routes {
-        children[ends(topology, &route, towards).0].push(route);
+        children[parent(topology, &route, direction)].push(route);
     }
     let mut ordered: Vec<Route> = std::mem::take(&mut children[root]);
     let mut next = 0;
     while next < ordered.len() {
-        let child = ends(topology, &ordered[next], towards).1;
+        let child = child(topology, &ordered[next], direction);
         ordered.append(&mut children[child]);
         next += 1;
     }
     ordered
 }
 
-/// Returns the parent and the child of a route that leads down, or `towards` the root.
-pub fn ends(topology: &Topology, route: &Route, towards: bool) -> (NodeId, NodeId) {
-    let (first, last) = (topology.link(route[0]).source, topology.link(route[route.len() - 1]).target);
-    if towards { (last, first) } else { (first, last) }
-}
-
-/// Returns the length of each link: 1 if heights count hops, or else its latency in quanta of the network's least
-/// positive one, rounded up and at least 1.
-pub fn lengths(topology: &Topology, heights: Heights) -> Vec<u64> {
-    let delays = || topology.links().iter().map(|link| link.delay().picoseconds());
-    match delays().filter(|&delay| delay > 0).min() {
-        Some(quantum) if heights == Heights::Latency => delays().map(|delay| delay.div_ceil(quantum).max(1)).collect(),
-        _ => vec![1; topology.links().len()],
+/// Returns the end of a route that is nearer to the root.
+pub(super) fn parent(topology: &Topology, route: &Route, direction: Direction) -> NodeId {
+    match direction {
+        Direction::Up => topology.link(route[route.len() - 1]).target,
+        Direction::Down => topology.link(route[0]).source,
     }
 }
 
-/// Returns the height of a tree, which is that of its higher half: its edges if heights count hops, or else the sum of
-/// its links' `lengths`.
-pub fn height(topology: &Topology, tree: &SpanningTree, lengths: &[u64], heights: Heights) -> u64 {
-    let halves = [Some(&tree.down), tree.up.as_ref()];
-    let of_half = |(routes, towards): (&Vec<Route>, bool)| {
-        let mut depth = vec![0u64; topology.nodes().len()];
-        for route in routes {
-            let (parent, child) = ends(topology, route, towards);
-            let length = if heights == Heights::Latency { route.iter().map(|&link| lengths[link]).sum() } else { 1 };
-            depth[child] = depth[parent] + length;
-        }
-        depth.into_iter().max().unwrap_or(0)
-    };
-    halves
-        .into_iter()
-        .zip([false, true])
-        .filter_map(|(half, towards)| Some(of_half((half?, towards))))
-        .max()
-        .unwrap_or(0)
+/// Returns the end of a route that is farther from the root.
+pub(super) fn child(topology: &Topology, route: &Route, direction: Direction) -> NodeId {
+    match direction {
+        Direction::Up => topology.link(route[0]).source,
+        Direction::Down => topology.link(route[route.len() - 1]).target,
+    }
 }
 
-/// Finds rates without a solver, of which at most `most` are above zero: again and again the tree that can carry most
-/// of what is left gets that rate, if it is at least `least_rate` bytes a second.
+/// How long links are, and thus how high trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lengths {
+    heights: Heights,
+    /// The length of each link: 1 if heights count hops, or else its latency in quanta of the network's least positive
+    /// one, rounded up and at least 1.
+    pub of_link: Vec<u64>,
+}
+
+impl Lengths {
+    /// Measures the links of a network.
+    ///
+    /// ```
+    /// use treefold::planners::Heights;
+    /// use treefold::planners::forest::Lengths;
+    /// use treefold::planners::packing::shortest_tree;
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:5", None, None)?;
+    /// let lengths = Lengths::new(&line, Heights::Hops);
+    /// assert_eq!(lengths.height(&line, &shortest_tree(&line, NodeId(2), Heights::Hops)), 2);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn new(topology: &Topology, heights: Heights) -> Self {
+        let delays = || topology.links().iter().map(|link| link.delay().picoseconds());
+        let of_link = match delays().filter(|&delay| delay > 0).min() {
+            Some(quantum) if heights == Heights::Latency => {
+                delays().map(|delay| delay.div_ceil(quantum).max(1)).collect()
+            }
+            _ => vec![1; topology.links().len()],
+        };
+        Self { heights, of_link }
+    }
+
+    /// Returns the height of a tree, which is that of its higher half: its edges if heights count hops, or else the sum
+    /// of its links' lengths.
+    pub fn height(&self, topology: &Topology, tree: &SpanningTree) -> u64 {
+        let down = self.height_of_half(topology, &tree.down, Direction::Down);
+        let up = tree.up.as_ref().map(|routes| self.height_of_half(topology, routes, Direction::Up));
+        down.max(up.unwrap_or(0))
+    }
+
+    fn height_of_half(&self, topology: &Topology, routes: &[Route], direction: Direction) -> u64 {
+        let mut depth = vec![0u64; topology.nodes().len()];
+        for route in routes {
+            let length = match self.heights {
+                Heights::Latency => route.iter().map(|&link| self.of_link[link]).sum(),
+                Heights::Hops => 1,
+            };
+            depth[child(topology, route, direction)] = depth[parent(topology, route, direction)] + length;
+        }
+        depth.into_iter().max().unwrap_or(0)
+    }
+}
+
+/// Finds a rate for each of `trees` without a solver, of which at most `most` are above zero: again and again the tree
+/// that can carry most of what is left gets that rate, if it is at least `least_rate` bytes a second.
+///
+/// ```
+/// use treefold::planners::Heights;
+/// use treefold::planners::forest::{Resources, greedy_shares};
+/// use treefold::planners::packing::shortest_tree;
+/// use treefold::topology::{NodeId, from_spec};
+///
+/// let ring = from_spec("ring:3", None, None)?;
+/// let trees = [0, 1, 2].map(|root| shortest_tree(&ring, NodeId(root), Heights::Hops));
+/// let rates = greedy_shares(&Resources::new(&ring), &trees, 2, 0.0);
+/// assert_eq!(rates.iter().filter(|&&rate| rate > 0.0).count(), 1, "every two trees share a cable");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize, least_rate: f64) -> Vec<f64> {
     let usages: Vec<_> = trees.iter().map(|tree| resources.usage(tree)).collect();
-    let mut left = resources.capacity.clone();
+    let mut left: Vec<f64> = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
     let mut rates = vec![0.0; trees.len()];
     for _ in 0..most.min(trees.len()) {
-        let carries = |usage: &Vec<(u32, u32)>| {
-            let each = usage.iter().map(|&(resource, count)| left[resource as usize] / f64::from(count));
+        let carries = |uses: &Vec<Usage>| {
+            let each = uses.iter().map(|&Usage { resource, count }| left[resource] / f64::from(count));
             each.fold(f64::INFINITY, f64::min)
         };
         let open = (0..trees.len()).filter(|&tree| rates[tree] == 0.0).map(|tree| (tree, carries(&usages[tree])));
@@ -152,9 +244,9 @@ pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize,
             break;
         }
         rates[tree] = rate;
-        for &(resource, count) in &usages[tree] {
+        for &Usage { resource, count } in &usages[tree] {
             // A rest that is due to rounding is set to zero; otherwise it would become a tree of its own.
-            let (left, capacity) = (&mut left[resource as usize], resources.capacity[resource as usize]);
+            let (left, capacity) = (&mut left[resource], resources.capacity[resource].bytes_per_second());
             *left -= rate * f64::from(count);
             *left = if *left < 1e-9 * capacity { 0.0 } else { *left };
         }
@@ -178,21 +270,41 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
     rates.iter().map(span).collect()
 }
 
-/// Returns the streamed plan in which `trees[i]` carries a part of the vector in proportion to `rates[i]`; trees
-/// without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone goes
-/// as fast as it can.
-pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[SpanningTree], rates: &[f64], chunk: Chunk) -> Plan {
-    let mut plan = Draft::new(topology, algorithm, UNITS);
+/// Returns a draft of the streamed plan in which each tree carries a part of the vector in proportion to its rate;
+/// trees without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone
+/// goes as fast as it can.
+///
+/// The draft is as right as its trees, which may come from anywhere: [`Draft::prove`] makes a plan of it. Routes have
+/// to be links of the network, at least one each.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::Chunk;
+/// use treefold::planners::Heights;
+/// use treefold::planners::forest::{self, Rated};
+/// use treefold::planners::packing::shortest_tree;
+/// use treefold::topology::{NodeId, from_spec};
+///
+/// let line = Arc::new(from_spec("line:3", None, None)?);
+/// let mut rated = Rated { tree: shortest_tree(&line, NodeId(1), Heights::Hops), rate: 1.0 };
+/// assert!(forest::plan(&line, "star", &[rated.clone()], Chunk::Best).prove().is_ok());
+/// rated.tree.down.pop();
+/// assert!(forest::plan(&line, "star", &[rated], Chunk::Best).prove().is_err(), "a rank is missing");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[Rated], chunk: Chunk) -> Draft {
+    let mut draft = Draft::new(topology, algorithm, UNITS);
     let mut planned = Vec::new();
-    for (tree, span) in trees.iter().zip(spans(rates)).filter(|(_, span)| !span.is_empty()) {
+    let rates: Vec<f64> = trees.iter().map(|rated| rated.rate).collect();
+    for (Rated { tree, .. }, span) in trees.iter().zip(spans(&rates)).filter(|(_, span)| !span.is_empty()) {
         let mut half = |routes: &[Route]| {
-            let lanes: Vec<(LaneId, u16)> = routes.iter().map(|route| (plan.lanes.via(topology, route), 0)).collect();
-            plan.own_half(lanes)
+            let lanes: Vec<LaneId> = routes.iter().map(|route| draft.lanes.via(topology, route)).collect();
+            draft.streamed_half(lanes)
         };
         let down = half(&tree.down);
         let up = tree.up.as_ref().map_or(Half::Mirror, |routes| half(routes));
         planned.push(Tree { span, root: tree.root, up, down, chunk });
     }
-    plan.push_phase(if chunk == Chunk::One { Pace::Stream } else { Pace::Paced }, planned);
-    plan.trusted()
+    draft.push_phase(if chunk == Chunk::One { Pace::Stream } else { Pace::Paced }, planned);
+    draft
 }

@@ -21,7 +21,7 @@
 mod cables;
 mod growing;
 
-use super::forest::SpanningTree;
+use super::forest::Rated;
 use super::{Heights, Options, Starts, TreeRate};
 use crate::error::Result;
 use crate::misfit;
@@ -35,10 +35,8 @@ use growing::Growing;
 /// Trees, and how they were grown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grown {
-    /// The trees.
-    pub trees: Vec<SpanningTree>,
-    /// The bytes a second of each tree; together they fit into the network.
-    pub rates: Vec<f64>,
+    /// The trees, whose rates together fit into the network.
+    pub trees: Vec<Rated>,
     /// The limit of the height with which ITH has ended.
     pub height: u32,
     /// The least rate of a tree.
@@ -95,12 +93,11 @@ pub fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
             low = middle + 1;
         }
     }
-    let (trees, rates) = best.into_iter().unzip();
-    Ok(Grown { trees, rates, height: high as u32, least_rate: Bandwidth::known(least_rate) })
+    Ok(Grown { trees: best, height: high as u32, least_rate: Bandwidth::known(least_rate) })
 }
 
-fn total(trees: &[(SpanningTree, f64)]) -> f64 {
-    trees.iter().map(|(_, rate)| rate).sum()
+fn total(trees: &[Rated]) -> f64 {
+    trees.iter().map(|rated| rated.rate).sum()
 }
 
 struct Gost<'a> {
@@ -114,11 +111,11 @@ struct Gost<'a> {
 
 impl Gost<'_> {
     /// Grows trees of at most this height (GBST, Algorithm 1); returns them with the rates at which they were taken.
-    fn trees_within(&self, height: u64) -> Vec<(SpanningTree, f64)> {
+    fn trees_within(&self, height: u64) -> Vec<Rated> {
         let mut capacity = self.cables.capacity.clone();
         let most_rate = self.most_rate();
         let mut random = Random::new(self.seed);
-        let mut trees: Vec<(SpanningTree, f64)> = Vec::new();
+        let mut trees: Vec<Rated> = Vec::new();
         while trees.len() < MOST_TREES {
             let order = self.usable(&capacity);
             let Some(&narrowest) = order.last() else { break };
@@ -128,9 +125,9 @@ impl Gost<'_> {
             chosen.iter().for_each(|&cable| capacity[cable] -= rate);
             chosen.sort_unstable();
             let tree = self.cables.rooted(root, &chosen);
-            match trees.iter_mut().find(|(grown, _)| *grown == tree) {
-                Some((_, sum)) => *sum += rate,
-                None => trees.push((tree, rate)),
+            match trees.iter_mut().find(|grown| grown.tree == tree) {
+                Some(grown) => grown.rate += rate,
+                None => trees.push(Rated { tree, rate }),
             }
         }
         trees

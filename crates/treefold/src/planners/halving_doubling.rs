@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::error::Result;
-use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Step, Tree};
 use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
@@ -50,12 +50,12 @@ fn binomial_tree(plan: &mut Draft, order: &[NodeId], bits: u32, root: u32) -> Tr
     let all_steps = bits + extra_steps;
     let lowest_bit = |v: u32| if v == root { bits } else { (v ^ root).trailing_zeros() };
     let mut queue = vec![root];
-    let mut edges: Vec<(LaneId, u16)> = Vec::new();
+    let mut edges: Vec<(LaneId, Option<Step>)> = Vec::new();
     for i in 0..core as usize {
         let v = queue[i];
         let mut add = |child: u32, up_step: u32| {
             let down_step = 2 * all_steps + 1 - up_step;
-            edges.push((plan.lanes.routed(order[v as usize], order[child as usize]), down_step as u16));
+            edges.push((plan.lanes.routed(order[v as usize], order[child as usize]), Step::new(down_step as u16)));
         };
         for bit in (0..lowest_bit(v)).rev() {
             add(v ^ (1 << bit), bit + 1 + extra_steps);

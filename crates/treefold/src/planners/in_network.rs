@@ -21,13 +21,13 @@ use super::options::{Options, RouteBy};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{Abilities, LinkId, Node, NodeId, Topology};
 
 /// Plans a push reduction.
 pub(super) fn push(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let mut plan = Draft::new(topology, "innet-push", 1);
     if topology.ranks() == 1 {
-        let (up, down) = (plan.own_half(Vec::new()), plan.own_half(Vec::new()));
+        let (up, down) = (plan.streamed_half([]), plan.streamed_half([]));
         return finish(plan, vec![(NodeId(0), up, down)], Pace::Stream);
     }
     let turned = topology.transposed();
@@ -68,7 +68,7 @@ pub(super) fn pull(topology: &Arc<Topology>, _options: &Options) -> Result<Draft
 /// Returns the plan of these trees (root, halves), each with an equal part of the vector, at this pace.
 fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>, pace: Pace) -> Result<Draft> {
     if trees.is_empty() {
-        let has_switches = plan.topology.nodes().iter().any(|node| node.kind == Kind::Switch);
+        let has_switches = plan.topology.nodes().iter().any(Node::is_switch);
         misfit!(
             "{} needs a switch that both reduces and multicasts{}; {} has none: use multitree{}",
             plan.algorithm,
@@ -89,7 +89,7 @@ const IN_A_FILE: &str = ", or if the network is in a file, say \"reduces\": true
 /// Returns whether a node can be a home, or the first switch of a pull.
 fn is_able(topology: &Topology, node: NodeId) -> bool {
     let node = topology.node(node);
-    node.kind == Kind::Switch && node.reduces && node.multicasts
+    node.abilities() == Abilities::BOTH
 }
 
 /// All shortest routes (in hops, through switches only) out of a root, or on the transposed network into it.
@@ -115,7 +115,7 @@ impl<'a> Routes<'a> {
         let mut next = 0;
         while let Some(&node) = order.get(next) {
             next += 1;
-            let forwards = node == root || topology.node(node).kind == Kind::Switch;
+            let forwards = node == root || topology.node(node).is_switch();
             let beyond = hops[node].map(|hops: u32| hops + 1);
             for &link in topology.outgoing(node).iter().filter(|_| forwards) {
                 let target = (topology.link(link).target).index();
@@ -161,10 +161,10 @@ impl<'a> Routes<'a> {
         let topology = Arc::clone(&plan.topology);
         let lane = |rank| {
             let (links, _) = self.route(rank, choice(rank), |node| node == self.root);
-            (plan.lanes.via(&topology, &links), 0)
+            plan.lanes.via(&topology, &links)
         };
-        let lanes: Vec<(LaneId, u16)> = topology.rank_ids().map(lane).collect();
-        plan.own_half(lanes)
+        let lanes: Vec<LaneId> = topology.rank_ids().map(lane).collect();
+        plan.streamed_half(lanes)
     }
 
     /// Returns the tree of chosen routes to all ranks. Its nodes are the ranks, and the switches that reduce (`up`, on
@@ -178,8 +178,8 @@ impl<'a> Routes<'a> {
             }
         }
         let is_node = |node: NodeId| {
-            let abilities = topology.node(node);
-            let able = if up { abilities.reduces } else { abilities.multicasts };
+            let Abilities { reduces, multicasts } = topology.node(node).abilities();
+            let able = if up { reduces } else { multicasts };
             // The switch next to a rank that pulls has a table for its sums even if nothing else branches there.
             let joins = branches[node] > 1 || branches[node] == 1 && self.hops[node] == Some(1);
             node == self.root || topology.is_rank(node) || joins && able
@@ -195,10 +195,10 @@ impl<'a> Routes<'a> {
         let (mut lanes, mut open) = (Vec::new(), VecDeque::from([self.root]));
         while let Some(node) = open.pop_front() {
             for (child, links) in &children[node] {
-                lanes.push((plan.lanes.via(&topology, links), 0));
+                lanes.push(plan.lanes.via(&topology, links));
                 open.push_back(*child);
             }
         }
-        plan.own_half(lanes)
+        plan.streamed_half(lanes)
     }
 }

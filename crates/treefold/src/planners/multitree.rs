@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::slots_of;
-use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Tree};
+use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Step, Tree};
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds};
 
@@ -204,7 +204,7 @@ fn half_edges(
     i: usize,
     root: NodeId,
     step: impl Fn(u16) -> u16,
-) -> Vec<(LaneId, u16)> {
+) -> Vec<(LaneId, Option<Step>)> {
     let topology = Arc::clone(&plan.topology);
     let ordered =
         breadth_first(grown_on, forest, &forest.edges[i * forest.edges_a_tree..][..forest.edges_a_tree], root);
@@ -217,7 +217,7 @@ fn half_edges(
             reversed.extend(links.iter().rev());
             links = &reversed;
         }
-        (plan.lanes.via(&topology, links), step(at))
+        (plan.lanes.via(&topology, links), Step::new(step(at)))
     };
     ordered.into_iter().map(lane_and_step).collect()
 }

@@ -43,6 +43,6 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft
 /// Returns the tree that reduces to `rank`.
 fn into(plan: &mut Draft, rank: NodeId) -> Tree {
     let edges = star(rank, plan.ranks());
-    let lanes: Vec<(LaneId, u16)> = edges.into_iter().map(|(_, peer)| (plan.lanes.routed(peer, rank), 0)).collect();
-    Tree { span: 0..1, root: rank, up: plan.own_half(lanes), down: Half::None, chunk: Chunk::One }
+    let lanes: Vec<LaneId> = edges.into_iter().map(|(_, peer)| plan.lanes.routed(peer, rank)).collect();
+    Tree { span: 0..1, root: rank, up: plan.streamed_half(lanes), down: Half::None, chunk: Chunk::One }
 }

@@ -14,10 +14,11 @@ mod disjoint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-pub use disjoint::equal_trees;
+pub use disjoint::{EqualTrees, equal_trees};
 
 use super::Heights;
-use super::forest::{Resources, Route, SpanningTree, breadth_first, lengths};
+use super::forest::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};
+use crate::plan::Direction;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// A route from one rank to another.
@@ -29,15 +30,10 @@ pub(super) struct Arc {
     pub route: Route,
 }
 
-/// Returns the cheapest tree under `prices` (one a resource), and its cost. If the directions of links differ, only
+/// Returns the cheapest tree under `prices`, one a resource. If the directions of links differ, only
 /// `roots` are tried; if these are all ranks, the cost is a lower bound for every tree.
-pub fn cheapest_tree(
-    topology: &Topology,
-    resources: &Resources,
-    prices: &[f64],
-    roots: &[NodeId],
-) -> (f64, SpanningTree) {
-    let price_of_link: Vec<f64> = resources.of_link.iter().map(|&resource| prices[resource as usize]).collect();
+pub fn cheapest_tree(topology: &Topology, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Priced {
+    let price_of_link: Vec<f64> = resources.of_link.iter().map(|&resource| prices[resource]).collect();
     if topology.is_symmetric() {
         return cheapest_mirrored(topology, &price_of_link, None)
             .expect("every link of a symmetric network has a reverse");
@@ -45,13 +41,13 @@ pub fn cheapest_tree(
     arborescence::cheapest_pair(topology, arcs(topology, &price_of_link), roots)
 }
 
-/// Returns the cheapest tree whose halves mirror each other, and the price of one of its halves; `None` if links
-/// without an opposite one are needed to join the ranks.
-fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<NodeId>) -> Option<(f64, SpanningTree)> {
+/// Returns the cheapest tree whose halves mirror each other, at the price of one of its halves; `None` if links without
+/// an opposite one are needed to join the ranks.
+fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<NodeId>) -> Option<Priced> {
     let (cost, chosen) = minimum_spanning_tree(topology.ranks(), arcs(topology, price_of_link));
     let spans = chosen.len() + 1 == topology.ranks() as usize;
     let mirrors = chosen.iter().flat_map(|arc| &arc.route).all(|&link| topology.reverse(link).is_some());
-    (spans && mirrors).then(|| (cost, rooted(topology, chosen, root)))
+    (spans && mirrors).then(|| Priced { tree: rooted(topology, chosen, root), cost })
 }
 
 /// Returns the cheapest mirrored tree where the prices of both directions of a link count.
@@ -61,11 +57,11 @@ fn cheapest_both_ways(
     prices: &[f64],
     root: Option<NodeId>,
 ) -> Option<SpanningTree> {
-    let of = |link: LinkId| prices[resources.of_link[link] as usize];
+    let of = |link: LinkId| prices[resources.of_link[link]];
     // A link without an opposite one cannot be used.
     let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
     let price_of_link: Vec<f64> = topology.link_ids().map(both).collect();
-    cheapest_mirrored(topology, &price_of_link, root).map(|(_, tree)| tree)
+    cheapest_mirrored(topology, &price_of_link, root).map(|priced| priced.tree)
 }
 
 /// Returns the routes between ranks: links, or the cheapest routes through nodes that are no ranks.
@@ -156,7 +152,7 @@ fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> Spanning
     let root = root.unwrap_or_else(centre);
     let mut routes = Vec::with_capacity(ranks - 1);
     walk(&neighbors, root, |_, route| routes.push(route.clone()));
-    SpanningTree { root, down: breadth_first(topology, root, routes, false), up: None }
+    SpanningTree { root, down: breadth_first(topology, root, routes, Direction::Down), up: None }
 }
 
 /// Returns the longest latency from `root` and the most hops, by which equal latencies are compared.
@@ -197,19 +193,22 @@ fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn shortest_tree(topology: &Topology, root: NodeId, heights: Heights) -> SpanningTree {
-    let lengths = lengths(topology, heights);
+    let lengths = Lengths::new(topology, heights).of_link;
     let delay = |link: LinkId| topology.link(link).delay().seconds();
     // Among equally short routes the quicker one is taken.
     let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);
     let arcs = arcs(topology, &topology.link_ids().zip(&lengths).map(cost).collect::<Vec<f64>>());
-    let down = shortest_routes(topology, &arcs, root, false);
-    let up = (!topology.is_symmetric()).then(|| shortest_routes(topology, &arcs, root, true));
+    let down = shortest_routes(topology, &arcs, root, Direction::Down);
+    let up = (!topology.is_symmetric()).then(|| shortest_routes(topology, &arcs, root, Direction::Up));
     SpanningTree { root, down, up }
 }
 
-/// Finds shortest routes over arcs between ranks (Dijkstra), away from `root` or `towards` it.
-fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, towards: bool) -> Vec<Route> {
-    let ends = |arc: &Arc| if towards { (arc.target, arc.source) } else { (arc.source, arc.target) };
+/// Finds shortest routes over arcs between ranks (Dijkstra), away from `root` (`Down`) or towards it.
+fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, direction: Direction) -> Vec<Route> {
+    let ends = |arc: &Arc| match direction {
+        Direction::Up => (arc.target, arc.source),
+        Direction::Down => (arc.source, arc.target),
+    };
     let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
     arcs.iter().for_each(|arc| from[ends(arc).0].push(arc));
     let mut least: Vec<(f64, Option<&Arc>)> = vec![(f64::INFINITY, None); from.len()];
@@ -229,23 +228,18 @@ fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, towards: boo
         }
     }
     let routes = least.into_iter().filter_map(|(_, arc)| Some(arc?.route.clone())).collect();
-    breadth_first(topology, root, routes, towards)
+    breadth_first(topology, root, routes, direction)
 }
 
 /// Finds an approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again it takes the
 /// cheapest tree under prices that grow exponentially with load. Every fourth one is the cheapest mirrored tree.
-/// Returns the trees and their rates, which fit; they are a start for the master program.
-pub fn by_weights(
-    topology: &Topology,
-    resources: &Resources,
-    epsilon: f64,
-    most: usize,
-) -> (Vec<SpanningTree>, Vec<f64>) {
+/// Returns trees whose rates fit; they are a start for the master program.
+pub fn by_weights(topology: &Topology, resources: &Resources, epsilon: f64, most: usize) -> Vec<Rated> {
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let next = |turn: usize, prices: &[f64]| {
         let mirrored =
             if turn.is_multiple_of(4) { cheapest_both_ways(topology, resources, prices, None) } else { None };
-        Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &roots).1))
+        Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &roots).tree))
     };
     weighted(resources, epsilon, most, next).expect("there always is a tree")
 }
@@ -257,7 +251,7 @@ pub fn of_one_root_by_weights(
     resources: &Resources,
     epsilon: f64,
     most: usize,
-) -> Option<(Vec<SpanningTree>, Vec<f64>)> {
+) -> Option<Vec<Rated>> {
     let mut root = None;
     weighted(resources, epsilon, most, |_, prices| {
         let tree = cheapest_both_ways(topology, resources, prices, root)?;
@@ -272,24 +266,25 @@ pub(super) fn weighted(
     epsilon: f64,
     most: usize,
     mut next: impl FnMut(usize, &[f64]) -> Option<SpanningTree>,
-) -> Option<(Vec<SpanningTree>, Vec<f64>)> {
-    let mut prices: Vec<f64> = resources.capacity.iter().map(|capacity| 1.0 / capacity).collect();
+) -> Option<Vec<Rated>> {
+    let capacity: Vec<f64> = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
+    let mut prices: Vec<f64> = capacity.iter().map(|capacity| 1.0 / capacity).collect();
     let mut load = vec![0.0f64; prices.len()];
     let mut found: BTreeMap<SpanningTree, f64> = BTreeMap::new();
     for turn in 0..most {
         let tree = next(turn, &prices)?;
         let usage = resources.usage(&tree);
-        let fits = |&(resource, count): &(u32, u32)| resources.capacity[resource as usize] / f64::from(count);
+        let fits = |&Usage { resource, count }: &Usage| capacity[resource] / f64::from(count);
         let rate = usage.iter().map(fits).fold(f64::INFINITY, f64::min);
-        for (resource, count) in usage {
-            let part = rate * f64::from(count) / resources.capacity[resource as usize];
-            prices[resource as usize] *= 1.0 + epsilon * part;
-            load[resource as usize] += part;
+        for Usage { resource, count } in usage {
+            let part = rate * f64::from(count) / capacity[resource];
+            prices[resource] *= 1.0 + epsilon * part;
+            load[resource] += part;
         }
         *found.entry(tree).or_default() += rate;
         let largest = prices.iter().copied().fold(0.0, f64::max);
         prices.iter_mut().for_each(|price| *price /= largest);
     }
     let most_loaded = load.iter().copied().fold(0.0, f64::max);
-    Some(found.into_iter().map(|(tree, rate)| (tree, rate / most_loaded)).unzip())
+    Some(found.into_iter().map(|(tree, rate)| Rated { tree, rate: rate / most_loaded }).collect())
 }

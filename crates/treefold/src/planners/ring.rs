@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::{Options, tour};
 use crate::error::Result;
-use crate::plan::{Chunk, Draft, LaneId, LaneRef, LaneRoutes, Pace, Sharing, Tree};
+use crate::plan::{Chunk, Draft, LaneId, LaneRef, LaneRoutes, Pace, Sharing, Step, Tree};
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes};
 
@@ -53,8 +53,10 @@ impl Ring {
         let hops = count - 1;
         let tree = |(position, &root): (usize, &NodeId)| {
             let lane = |i: usize| self.lanes[(position + i) % count];
-            let up = plan.own_half((1..=hops).map(|distance| (lane(count - distance), (count - distance) as u16)));
-            let down = plan.own_half((0..hops).map(|distance| (lane(distance), (hops + 1 + distance) as u16)));
+            let up = plan
+                .own_half((1..=hops).map(|distance| (lane(count - distance), Step::new((count - distance) as u16))));
+            let down =
+                plan.own_half((0..hops).map(|distance| (lane(distance), Step::new((hops + 1 + distance) as u16))));
             Tree { span: span(root), root, up, down, chunk: Chunk::One }
         };
         self.order.iter().enumerate().map(tree).collect()

@@ -91,8 +91,8 @@ impl<'a> Routes<'a> {
         let mirrors = edges.iter().all(|&(parent, child)| self.mirrors(parent, child));
         let mut half = |up: bool| {
             let ends = edges.iter().map(|&(parent, child)| if up { (child, parent) } else { (parent, child) });
-            let lanes: Vec<(LaneId, u16)> = ends.map(|ends| (self.lane(plan, ends), 0)).collect();
-            plan.own_half(lanes)
+            let lanes: Vec<LaneId> = ends.map(|ends| self.lane(plan, ends)).collect();
+            plan.streamed_half(lanes)
         };
         let down = half(false);
         let up = if mirrors { Half::Mirror } else { half(true) };

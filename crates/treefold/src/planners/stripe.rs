@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use crate::plan::check::check_contention;
-use crate::plan::{Direction, Draft, Half, LaneId, LaneRef, Pace, Phase, Routing, Sharing, Tree};
-use crate::topology::{Kind, Link, LinkId, NodeId, Shape, Topology};
+use crate::plan::{Direction, Draft, Half, LaneId, LaneRef, Pace, Phase, Routing, Sharing, Step, Tree};
+use crate::topology::{Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and the link of the whole network that each of its links is.
 struct Plane {
@@ -63,7 +63,7 @@ fn in_plane(
         if *half == Half::None {
             return Half::None;
         }
-        let edges: Vec<(LaneId, u16)> = plan
+        let edges: Vec<(LaneId, Option<Step>)> = plan
             .half(phase, tree, direction)
             .map(|edge| (lane_in_plane(plan, striped, edge.lane, plane), edge.step))
             .collect();
@@ -96,7 +96,7 @@ fn planes(topology: &Topology) -> Vec<Plane> {
 fn components(topology: &Topology) -> Vec<Option<usize>> {
     let mut component = vec![None; topology.nodes().len()];
     let mut count = 0;
-    let is_switch = |node: NodeId| topology.node(node).kind == Kind::Switch;
+    let is_switch = |node: NodeId| topology.node(node).is_switch();
     for start in topology.node_ids().skip(topology.ranks() as usize).filter(|&node| is_switch(node)) {
         if component[start].is_some() {
             continue;

@@ -3,13 +3,13 @@
 //! A tree survives if every link that it needs still exists. Ranks that are gone may go with it as leaves; no old tree
 //! reaches new ranks. Cost: linear in the plan.
 
-use super::forest::{Route, SpanningTree, breadth_first, ends};
+use super::forest::{Rated, Route, SpanningTree, breadth_first, child};
 use crate::plan::{Direction, Half, LaneRoutes, Tree, Walkable};
 use crate::topology::{Correspondence, LinkId, NodeId, Topology};
 
-/// Returns the trees of `plan`, an all-reduce in one phase, that survive on `topology`, each with its part of the
-/// vector.
-pub fn surviving<'a>(plan: impl Into<Walkable<'a>>, topology: &Topology) -> Vec<(SpanningTree, f64)> {
+/// Returns the trees of `plan`, an all-reduce in one phase, that survive on `topology`, each at the rate of
+/// its part of the vector.
+pub fn surviving<'a>(plan: impl Into<Walkable<'a>>, topology: &Topology) -> Vec<Rated> {
     let plan = plan.into().draft();
     let [phase] = &plan.phases[..] else { return Vec::new() };
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
@@ -19,12 +19,12 @@ pub fn surviving<'a>(plan: impl Into<Walkable<'a>>, topology: &Topology) -> Vec<
             plan.half(phase, tree, direction).map(|edge| routes.of(edge.lane).to_vec()).collect()
         };
         let root = now.node[tree.root].filter(|&root| topology.is_rank(root))?;
-        let down = half(&now, topology, root, routes_of(Direction::Down), false)?;
+        let down = half(&now, topology, root, Direction::Down, routes_of(Direction::Down))?;
         let up = match tree.up {
             Half::Mirror if mirrors(topology, &down) => None,
-            _ => Some(half(&now, topology, root, routes_of(Direction::Up), true)?),
+            _ => Some(half(&now, topology, root, Direction::Up, routes_of(Direction::Up))?),
         };
-        Some((SpanningTree { root, down, up }, tree.units() as f64 / plan.units as f64))
+        Some(Rated { tree: SpanningTree { root, down, up }, rate: tree.units() as f64 / plan.units as f64 })
     };
     plan.trees_of(phase).iter().filter_map(standing).collect()
 }
@@ -40,19 +40,19 @@ fn half(
     now: &Correspondence,
     topology: &Topology,
     root: NodeId,
+    direction: Direction,
     routes: Vec<Vec<LinkId>>,
-    towards: bool,
 ) -> Option<Vec<Route>> {
     let mut standing: Vec<Route> = Vec::new();
     for route in routes {
         let links: Option<Route> = route.iter().map(|&link| now.link[link]).collect();
         match links {
-            Some(links) if topology.is_rank(ends(topology, &links, towards).1) => standing.push(links),
+            Some(links) if topology.is_rank(child(topology, &links, direction)) => standing.push(links),
             _ => {}
         }
     }
     // The rest is a tree with one route less than ranks, or it is in pieces.
     let all = standing.len() + 1 == topology.ranks() as usize;
-    let ordered = breadth_first(topology, root, standing, towards);
+    let ordered = breadth_first(topology, root, standing, direction);
     (all && ordered.len() + 1 == topology.ranks() as usize).then_some(ordered)
 }

@@ -20,10 +20,10 @@ mod anneal;
 use std::sync::Arc;
 
 use super::Options;
-use super::forest::{self, Route, SpanningTree, breadth_first};
+use super::forest::{self, Rated, Route, SpanningTree, breadth_first};
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::{Chunk, Draft};
+use crate::plan::{Chunk, Direction, Draft};
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
@@ -57,8 +57,9 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let mut random = Random::new(options.seed);
     let start = Solution::random(topology.ranks(), &cables, trees as usize, &mut random);
     let best = anneal(&cables, start, &mut random);
-    let trees: Vec<SpanningTree> = best.trees.iter().map(|tree| spanning_tree(topology, &cables, tree)).collect();
-    Ok(forest::plan(topology, "topoadopt", &trees, &best.shares, Chunk::One).into())
+    let rated = |(tree, &rate): (&Tree, &f64)| Rated { tree: spanning_tree(topology, &cables, tree), rate };
+    let trees: Vec<Rated> = best.trees.iter().zip(&best.shares).map(rated).collect();
+    Ok(forest::plan(topology, "topoadopt", &trees, Chunk::One))
 }
 
 fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {
@@ -106,5 +107,5 @@ fn spanning_tree(topology: &Topology, cables: &[Cable], tree: &Tree) -> Spanning
         let route: Route = Box::new([cable.links[usize::from(cable.ends[0] == rank)]]);
         route
     });
-    SpanningTree { root, down: breadth_first(topology, root, down.collect(), false), up: None }
+    SpanningTree { root, down: breadth_first(topology, root, down.collect(), Direction::Down), up: None }
 }

@@ -113,7 +113,7 @@ pub struct Operation<'a> {
 
 /// The place of the next bytes of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Sink {
+pub(crate) enum Sink {
     /// They replace the bytes of this range of the vector, or of the scratch space behind it: [`Operation::place`].
     Place(Range<usize>),
     /// They are passed to [`Operation::take`], whole elements at a time.
@@ -191,7 +191,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns whether anything has still to be sent to a peer or received from it.
-    pub fn needs(&self, peer: PeerId) -> bool {
+    pub(crate) fn needs(&self, peer: PeerId) -> bool {
         self.progress.left_with[peer] > 0
     }
 
@@ -201,7 +201,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the task that sends next to a peer, which stays in the queue.
-    pub fn peek_send(&self, peer: PeerId) -> Option<TaskId> {
+    pub(crate) fn peek_send(&self, peer: PeerId) -> Option<TaskId> {
         self.progress.peek_send(peer)
     }
 
@@ -216,12 +216,12 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the ranges of a task's bytes in the vector and in the scratch space behind it.
-    pub fn pieces(&self, task: TaskId) -> &'a [Range<usize>] {
+    pub(crate) fn pieces(&self, task: TaskId) -> &'a [Range<usize>] {
         self.program.pieces.row(task)
     }
 
     /// Returns the bytes of a message from byte `from` on, piece by piece.
-    pub fn payload(&self, task: TaskId, from: usize) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn payload(&self, task: TaskId, from: usize) -> impl Iterator<Item = &[u8]> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
 
@@ -242,7 +242,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the bytes of a range of the vector, or of the scratch space behind it.
-    pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
+    pub(crate) fn place(&mut self, range: Range<usize>) -> &mut [u8] {
         place(self.vector, self.scratch, range)
     }
 
@@ -279,7 +279,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns where the bytes of a message belong from byte `from` on. The message must be one that may be used.
-    pub fn sink(&self, task: TaskId, from: usize) -> Sink {
+    pub(crate) fn sink(&self, task: TaskId, from: usize) -> Sink {
         match self.program.tasks[task] {
             Task::Replace(_) => rest(self.pieces(task), from).next().map_or(Sink::Take, Sink::Place),
             _ => Sink::Take,

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::ids::{NodeId, ids};
 use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId, input, output};
-use crate::plan::{Collective, Plan, lower_for};
+use crate::plan::{Collective, Plan, lower_for, step_number};
 use crate::units::Time;
 use crate::{bail, misfit};
 
@@ -24,7 +24,7 @@ ids! {
 
 /// A task: a transfer as the rank sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Sends to this peer.
     Send(PeerId),
     /// Receives from this peer, and adds.
@@ -37,7 +37,7 @@ pub enum Task {
 
 impl Task {
     /// Returns the peer that has a part in the task.
-    pub fn peer(self) -> Option<PeerId> {
+    pub(crate) fn peer(self) -> Option<PeerId> {
         match self {
             Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer),
             Self::Local => None,
@@ -409,7 +409,7 @@ fn turns(plan: &Plan, schedule: &Schedule, own: &[TransferId]) -> Vec<u64> {
         let streamed = plan.phases[phase as usize].pace.is_stream() && !plan.collective.is_personalized();
         let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);
         let progress = if streamed { progress(&spans[phase as usize], first) } else { 0 };
-        u64::from(phase) << 48 | u64::from(step) << 32 | u64::from(progress)
+        u64::from(phase) << 48 | u64::from(step_number(step)) << 32 | u64::from(progress)
     };
     own.iter().map(turn).collect()
 }

@@ -3,14 +3,14 @@
 //!
 //! mio tells which connections can be read and written. Received data that replace data are read in place; data to be
 //! added are read block by block, and each block is added at once. Each connection is written in the order of the
-//! operation's turns. [`control`] messages travel besides the operation's messages, and every rank passes them on: they
+//! operation's turns. Control messages travel besides the operation's messages, and every rank passes them on: they
 //! report lost ranks and operations that are given up, and they carry the messages of the layer above.
 
 mod between;
-pub mod connection;
-pub mod control;
+mod connection;
+mod control;
 mod faults;
-pub mod frame;
+mod frame;
 mod join;
 mod probe;
 mod reunion;
@@ -30,9 +30,15 @@ use super::program::{PeerId, Program};
 use crate::ids::NodeId;
 use crate::units::Seconds;
 use connection::{Connection, Received};
+// Tests cut links by the message by which ranks tell each other.
+#[doc(hidden)]
+pub use control::ControlMessage;
 use faults::Faults;
 pub use faults::{Failure, Pair};
-use frame::{Frame, Kind, Signature};
+// The binding shows it to workers over MPI and PyTorch, which compare it as the ranks over TCP do.
+#[doc(hidden)]
+pub use frame::Signature;
+use frame::{Frame, Kind};
 pub use join::message_cost;
 use reunion::Reunions;
 use watch::Watch;

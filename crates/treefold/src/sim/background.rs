@@ -9,7 +9,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::plan::schedule::Csr;
 use crate::random::Random;
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
 
 /// Uniform random traffic beside the jobs.
@@ -66,7 +66,7 @@ impl Background {
     ///
     /// # Errors
     /// As for [`Self::check`], or if a link cannot carry the traffic.
-    pub fn left_by(&self, network: &Topology) -> Result<Topology> {
+    pub(crate) fn left_by(&self, network: &Topology) -> Result<Topology> {
         self.check()?;
         let shares = Pairs::new(network)?.shares(network, self.load)?;
         let left: Vec<f64> = shares.iter().map(|share| 1.0 - share).collect();
@@ -81,7 +81,7 @@ impl Pairs {
     /// If there are fewer than two accelerators.
     pub fn new(network: &Topology) -> Result<Self> {
         let places = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
-        let sources: Vec<NodeId> = places.filter(|&node| network.node(node).kind == Kind::Accelerator).collect();
+        let sources: Vec<NodeId> = places.filter(|&node| !network.node(node).is_switch()).collect();
         if sources.len() < 2 {
             bail!("{} has no two accelerators that could send to each other; drop the background", network.name());
         }

@@ -16,13 +16,13 @@ use crate::units::Seconds;
 /// ```
 /// use std::sync::Arc;
 /// use treefold::planners::{self, Options};
-/// use treefold::sim::{chrome, flow};
+/// use treefold::sim::{Watch, chrome, flow};
 /// use treefold::topology::from_spec;
 /// use treefold::units::parse_bytes;
 ///
 /// let line = Arc::new(from_spec("line:2", None, None)?);
 /// let plan = planners::plan("ring", &line, &Options::default())?;
-/// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, true, &mut |_| true)?;
+/// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, Watch::TRANSFERS)?;
 /// let track: serde_json::Value = serde_json::from_str(&chrome::to_chrome(&[(&plan, &trace)])).unwrap();
 /// let events = track["traceEvents"].as_array().unwrap();
 /// assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), trace.transfers.len());

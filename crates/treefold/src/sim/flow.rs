@@ -17,43 +17,38 @@ mod phase;
 mod quantities;
 mod workload;
 
+use super::Watch;
 use super::background::Background;
 use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::{Trace, Transfer};
 use crate::error::{Error, Result};
 use crate::plan::Walkable;
 use crate::plan::pipeline::check_chunks;
-use crate::units::{Bytes, Seconds};
+use crate::units::Bytes;
 use links::SharedLinks;
 use phase::Run;
 use quantities::Instant;
 use workload::compile;
 
-/// Simulates `plan` for a vector of `size`; the trace lists its transfers if `record` says so. Long simulations ask
-/// `go_on` now and then, with the time that is simulated.
+/// Simulates `plan` for a vector of `size`.
 ///
 /// # Errors
-/// If `go_on` says no, or if the plan asks for more chunks than treefold handles.
+/// If `watch` ends the simulation, or if the plan asks for more chunks than treefold handles.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use treefold::planners::{self, Options};
-/// use treefold::sim::flow::simulate;
+/// use treefold::sim::{Watch, flow::simulate};
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
-/// let trace = simulate(&plan, Bytes::known(1 << 20), true, &mut |_| true)?;
+/// let trace = simulate(&plan, Bytes::known(1 << 20), Watch::TRANSFERS)?;
 /// let last = trace.transfers.iter().map(|transfer| transfer.received).max();
 /// assert_eq!(Some(trace.seconds), last);
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn simulate<'a>(
-    plan: impl Into<Walkable<'a>>,
-    size: Bytes,
-    record: bool,
-    go_on: &mut dyn FnMut(Seconds) -> bool,
-) -> Result<Trace> {
-    let [trace] = <[Trace; 1]>::try_from(simulate_together(&[Job::new(plan, size)], None, record, go_on)?)
+pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, watch: Watch) -> Result<Trace> {
+    let [trace] = <[Trace; 1]>::try_from(simulate_together(&[Job::new(plan, size)], None, watch)?)
         .expect("one job has one trace");
     Ok(trace)
 }
@@ -69,32 +64,26 @@ pub fn simulate<'a>(
 /// ```
 /// # use std::sync::Arc;
 /// # use treefold::planners::{self, Options};
-/// use treefold::sim::Job;
-/// use treefold::sim::flow::simulate_together;
+/// use treefold::sim::{Job, Watch, flow::simulate_together};
 /// use treefold::units::Bytes;
 /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
 /// let job = Job::new(&plan, Bytes::known(64 << 20));
-/// let alone = simulate_together(&[job], None, false, &mut |_| true)?;
-/// let both = simulate_together(&[job, job], None, false, &mut |_| true)?;
+/// let alone = simulate_together(&[job], None, Watch::NOTHING)?;
+/// let both = simulate_together(&[job, job], None, Watch::NOTHING)?;
 /// let slowdown = both[1].seconds / alone[0].seconds;
 /// assert!((1.99..=2.0).contains(&slowdown), "two jobs share every link");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn simulate_together(
-    jobs: &[Job],
-    background: Option<&Background>,
-    record: bool,
-    go_on: &mut dyn FnMut(Seconds) -> bool,
-) -> Result<Vec<Trace>> {
+pub fn simulate_together(jobs: &[Job], background: Option<&Background>, watch: Watch) -> Result<Vec<Trace>> {
     let routes = routes_of(jobs);
     let placed = place(jobs, &routes)?;
     jobs.iter().try_for_each(|job| check_chunks(job.plan.walked(), job.size))?;
     let network = &jobs[0].plan.topology;
     let left = background.map(|background| background.left_by(network)).transpose()?;
     let mut links = SharedLinks::new(left.as_ref().unwrap_or(network), &routes);
-    let mut courses: Vec<Course> = placed.iter().map(|job| Course::new(job, record)).collect();
-    run(&mut courses, &mut links, go_on)?;
+    let mut courses: Vec<Course> = placed.iter().map(|job| Course::new(job, watch.transfers)).collect();
+    run(&mut courses, &mut links, watch)?;
     let trace = |(number, course): (usize, Course)| Trace {
         size: course.job.size,
         seconds: course.end.into(),
@@ -147,8 +136,8 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Runs jobs to their ends, or until `go_on` says no.
-fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(Seconds) -> bool) -> Result<()> {
+/// Runs jobs to their ends, or until `watch` ends them.
+fn run(courses: &mut [Course], links: &mut SharedLinks, mut watch: Watch) -> Result<()> {
     let (mut now, mut handled) = (Instant::ZERO, 0);
     loop {
         let mut begins = false;
@@ -168,7 +157,7 @@ fn run(courses: &mut [Course], links: &mut SharedLinks, go_on: &mut dyn FnMut(Se
         settle(courses, links, now);
         if handled >= EVENTS_BETWEEN_QUESTIONS {
             handled = 0;
-            if !go_on(now.into()) {
+            if !watch.goes_on(now.into()) {
                 return Err(Error::interrupted("the simulation was interrupted"));
             }
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bail;
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan, Walkable};
-use crate::topology::{Kind, Link, Node, NodeId, Topology};
+use crate::topology::{Link, Node, NodeId, Topology};
 use crate::units::Bytes;
 
 /// A plan and the size of its vector.
@@ -134,14 +134,14 @@ fn difference(ours: &Topology, theirs: &Topology) -> Option<String> {
 /// Says in what two nodes at one place differ.
 fn different_nodes(ours: &Node, theirs: &Node) -> Option<String> {
     let Node { name, .. } = theirs;
-    let kind = |node: &Node| if node.kind == Kind::Switch { "a switch" } else { "an accelerator" };
+    let kind = |node: &Node| if node.is_switch() { "a switch" } else { "an accelerator" };
     if ours.name != *name {
         return Some(format!("it has a node {name} where that has {}", ours.name));
     }
-    if ours.kind != theirs.kind {
+    if ours.is_switch() != theirs.is_switch() {
         return Some(format!("{name} is {} instead of {}", kind(theirs), kind(ours)));
     }
-    let is_same = (ours.reduces, ours.multicasts, ours.latency) == (theirs.reduces, theirs.multicasts, theirs.latency);
+    let is_same = (ours.kind, ours.latency) == (theirs.kind, theirs.latency);
     (!is_same).then(|| format!("{name} reduces, multicasts or delays there as it does not here"))
 }
 

@@ -16,9 +16,13 @@
 
 mod classes;
 mod deadlock;
+// The binding shows the formats of flits.
+#[doc(hidden)]
 pub mod flit;
 mod in_network;
 mod interface;
+// The oracle of the tests shares the compiled machine and workload.
+#[doc(hidden)]
 pub mod machine;
 mod message;
 mod node;
@@ -30,19 +34,21 @@ mod shared;
 mod stream;
 mod traffic;
 mod wires;
+#[doc(hidden)]
 pub mod workload;
 
 pub use in_network::{RegionEntry, region_entries};
 pub use options::{FlowControl, Interfaces, Options, Switches};
 pub use traffic::Figures;
 
+use super::Watch;
 use super::background::{Background, Pairs};
 use super::jobs::{Job, Placed, place, routes_of};
 use super::trace::Trace;
 use crate::error::{Error, Result};
 use crate::number::Operator;
 use crate::plan::{Plan, Walkable};
-use crate::topology::{Link, NodeId, Topology};
+use crate::topology::{Abilities, Link, NodeId, Topology};
 use crate::units::{Bytes, Frequency, Seconds};
 use crate::{bail, misfit};
 use interface::Table;
@@ -114,39 +120,34 @@ pub struct FabricStats {
     pub digest: Option<u64>,
 }
 
-/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes); the trace lists its transfers if
-/// `record` says so. Long simulations ask `go_on` now and then, with the time that they have simulated.
+/// Simulates `plan` for a vector of `size` (rounded up to elements of four bytes).
 ///
 /// # Errors
-/// If the machine cannot work, or not with this network or plan; if there is a deadlock; or if `go_on` says no.
+/// If the machine cannot work, or not with this network or plan; if there is a deadlock; or if `watch` ends the
+/// simulation.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use treefold::planners;
+/// use treefold::sim::Watch;
 /// use treefold::sim::packet::{Options, simulate};
 /// use treefold::topology::from_spec;
 /// use treefold::units::parse_bytes;
 ///
 /// let ring = Arc::new(from_spec("ring:4", None, None)?);
 /// let plan = planners::plan("ring", &ring, &planners::Options::default())?;
-/// let outcome = simulate(&plan, parse_bytes("4KiB")?, &Options::default(), false, &mut |_| true)?;
+/// let outcome = simulate(&plan, parse_bytes("4KiB")?, &Options::default(), Watch::NOTHING)?;
 /// assert_eq!(outcome.clock.seconds_for(outcome.cycles as f64), outcome.trace.seconds);
 /// assert_eq!(outcome.packets, 24 * 4, "24 messages of 1 KiB, in packets of 256 bytes");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn simulate<'a>(
-    plan: impl Into<Walkable<'a>>,
-    size: Bytes,
-    options: &Options,
-    record: bool,
-    go_on: &mut dyn FnMut(Seconds) -> bool,
-) -> Result<Outcome> {
+pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Options, watch: Watch) -> Result<Outcome> {
     let plan = plan.into();
     if in_network::applies(plan.walked(), options)? {
-        return in_network::simulate(plan.walked(), size, options, record, go_on);
+        return in_network::simulate(plan.walked(), size, options, watch);
     }
     let together = Together { jobs: &[Job::new(plan, size)], background: None };
-    let [outcome] = <[Outcome; 1]>::try_from(together.simulate(options, Sending::All, record, go_on)?.jobs)
+    let [outcome] = <[Outcome; 1]>::try_from(together.simulate(options, Sending::All, watch)?.jobs)
         .expect("one job has one outcome");
     Ok(outcome)
 }
@@ -189,7 +190,7 @@ impl Together<'_> {
     /// # use std::sync::Arc;
     /// # use treefold::planners;
     /// use treefold::sim::packet::{Options, Sending, Together};
-    /// use treefold::sim::{Background, Job};
+    /// use treefold::sim::{Background, Job, Watch};
     /// use treefold::units::Bytes;
     /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
     /// # let plan = planners::plan("ring", &ring, &planners::Options::default())?;
@@ -197,18 +198,12 @@ impl Together<'_> {
     /// let background = Background { load: 0.1, message: Bytes::known(64), seed: 1 };
     /// let together = Together { jobs: &[job], background: Some(background) };
     /// let [all, alone] = [Sending::All, Sending::Only(0)]
-    ///     .map(|sending| together.simulate(&Options::default(), sending, false, &mut |_| true).unwrap());
+    ///     .map(|sending| together.simulate(&Options::default(), sending, Watch::NOTHING).unwrap());
     /// assert!(all.jobs[0].cycles > alone.jobs[0].cycles, "short messages take some of the links");
     /// assert!(all.background.unwrap().messages > 0);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn simulate(
-        &self,
-        options: &Options,
-        sending: Sending,
-        record: bool,
-        go_on: &mut dyn FnMut(Seconds) -> bool,
-    ) -> Result<Outcomes> {
+    pub fn simulate(&self, options: &Options, sending: Sending, watch: Watch) -> Result<Outcomes> {
         let routes = routes_of(self.jobs);
         let jobs = place(self.jobs, &routes)?;
         self.check(options)?;
@@ -226,7 +221,8 @@ impl Together<'_> {
             progress.traffic = Traffic::new(&background, network, pairs, &workload, &machine, options)?;
         }
         let mut run = Run::new(network, &machine, workload, progress, options);
-        run.run(go_on)?;
+        let record = watch.transfers;
+        run.run(watch)?;
         if run.progress.received < run.workload.planned {
             return Err(deadlock::report(network, &run.workload, &run.progress, &run.nodes));
         }
@@ -269,7 +265,7 @@ impl Together<'_> {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn check(topology: &Topology, options: &Options) -> Result<()> {
-    let may_add = || topology.nodes().iter().any(|node| node.reduces || node.multicasts);
+    let may_add = || topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     match options.switches {
         Some(Switches::Routers) => options.check(),
         Some(Switches::Fabric) => in_network::check(options),
@@ -316,9 +312,9 @@ impl<'a> Run<'a> {
         Self { machine, workload, nodes, wires, progress }
     }
 
-    fn run(&mut self, go_on: &mut dyn FnMut(Seconds) -> bool) -> Result<()> {
+    fn run(&mut self, mut watch: Watch) -> Result<()> {
         let (lookahead, clock) = (self.machine.lookahead(), self.machine.clock);
-        let go_on = &mut |cycle| go_on(clock.seconds_for(cycle as f64));
+        let go_on = &mut |cycle| watch.goes_on(clock.seconds_for(cycle as f64));
         self.start();
         let mut until = 0;
         while self.progress.traffic.is_on() && self.progress.received < self.workload.planned && !self.is_stuck() {

@@ -1,9 +1,7 @@
 //! A trace: when each transfer started and ended, and how busy each link was.
 
-use std::num::NonZeroU16;
-
 use super::Report;
-use crate::plan::LaneRef;
+use crate::plan::{LaneRef, Step};
 use crate::topology::LinkId;
 use crate::units::{Bytes, Seconds};
 
@@ -33,7 +31,7 @@ pub struct Transfer {
     /// Its phase of the plan, from 0.
     pub phase: u16,
     /// Its step of the phase, from 1; it is `None` in streams, which have no steps.
-    pub step: Option<NonZeroU16>,
+    pub step: Option<Step>,
     /// Its chunk of the stream, from 0.
     pub chunk: u32,
     /// Whether it carries partial sums towards a root.
@@ -54,13 +52,13 @@ impl Trace {
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
-    /// use treefold::sim::flow;
+    /// use treefold::sim::{Watch, flow};
     /// use treefold::topology::from_spec;
     /// use treefold::units::parse_bytes;
     ///
     /// let line = Arc::new(from_spec("line:2", None, None)?);
     /// let plan = planners::plan("ring", &line, &Options::default())?;
-    /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, false, &mut |_| true)?;
+    /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, Watch::NOTHING)?;
     /// let report = trace.report();
     /// assert_eq!(report.seconds, trace.seconds);
     /// assert!((0.9..1.0).contains(&report.mean_utilization), "both links are busy but for their latency");
@@ -75,14 +73,14 @@ impl Trace {
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
-    /// use treefold::sim::flow;
+    /// use treefold::sim::{Watch, flow};
     /// use treefold::topology::{Directions, from_spec};
     /// use treefold::units::{parse_bandwidth, parse_bytes};
     ///
     /// let narrow = [(("GPU1".into(), "GPU2".into()), parse_bandwidth("1GB/s")?)];
     /// let line = Arc::new(from_spec("line:4", None, None)?.with_bandwidths(&narrow, Directions::OneWay)?);
     /// let plan = planners::plan("dbtree", &line, &Options::default())?;
-    /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, false, &mut |_| true)?;
+    /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, Watch::NOTHING)?;
     /// assert_eq!(trace.busiest_link().map(|link| line.describe_link(link)).as_deref(), Some("GPU1 -> GPU2"));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Kind, Link, LinkId, MAX_LINKS, MAX_NODES, Node, NodeId, Routes, Shape, Topology};
+use super::{Link, LinkId, MAX_LINKS, MAX_NODES, Node, NodeId, Routes, Shape, Topology};
 use crate::bail;
 use crate::error::{Result, is_control};
 use crate::units::Bandwidth;
@@ -26,7 +26,7 @@ pub(super) fn check_parts(nodes: &[Node], links: &[Link]) -> Result<()> {
 
 /// Returns all accelerators, in listed order.
 pub(super) fn accelerators(nodes: &[Node]) -> Vec<NodeId> {
-    NodeId::first(nodes.len()).filter(|&node| nodes[node].kind == Kind::Accelerator).collect()
+    NodeId::first(nodes.len()).filter(|&node| !nodes[node].is_switch()).collect()
 }
 
 fn check_nodes(nodes: &[Node]) -> Result<()> {
@@ -65,7 +65,7 @@ pub(super) fn check_ranks(nodes: &[Node], ranks: &[NodeId]) -> Result<()> {
     let mut seen = vec![false; nodes.len()];
     for &rank in ranks {
         let node = &nodes[rank];
-        if node.kind != Kind::Accelerator {
+        if node.is_switch() {
             bail!("rank '{}' is a switch; ranks must be accelerators", node.name);
         }
         if std::mem::replace(&mut seen[rank], true) {
@@ -82,15 +82,15 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
     for (new, &old) in ranks.iter().enumerate() {
         new_id[old] = Some(NodeId::new(new));
     }
-    for kind in [Kind::Accelerator, Kind::Switch] {
-        for old in (0..nodes.len()).filter(|&old| nodes[old].kind == kind) {
+    for is_switch in [false, true] {
+        for old in (0..nodes.len()).filter(|&old| nodes[old].is_switch() == is_switch) {
             if new_id[old].is_none() {
                 new_id[old] = Some(NodeId::new(place.len()));
                 place.push(old as u32);
             }
         }
     }
-    let new_id: Vec<NodeId> = new_id.into_iter().map(|id| id.expect("every node has a kind")).collect();
+    let new_id: Vec<NodeId> = new_id.into_iter().map(|id| id.expect("every node is a switch or not")).collect();
     let nodes: Vec<Node> = place.iter().map(|&old| nodes[old as usize].clone()).collect();
     let renumbered = |link: Link| Link { source: new_id[link.source], target: new_id[link.target], ..link };
     let links: Vec<Link> = links.into_iter().map(renumbered).collect();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Link, Node, NodeId, Position, Shape, Topology};
+use super::{Abilities, Kind, Link, Node, NodeId, Position, Shape, Topology};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::units::{Bandwidth, Time};
@@ -195,9 +195,9 @@ impl NodeDocument {
     fn new(node: &Node) -> Self {
         Self {
             name: node.name.clone(),
-            kind: if node.kind == Kind::Switch { "switch".into() } else { accelerator() },
-            reduces: node.reduces,
-            multicasts: node.multicasts,
+            kind: if node.is_switch() { "switch".into() } else { accelerator() },
+            reduces: node.reduces(),
+            multicasts: node.multicasts(),
             latency_s: node.latency.seconds(),
             latitude: node.position.map(|position| position.latitude),
             longitude: node.position.map(|position| position.longitude),
@@ -206,9 +206,15 @@ impl NodeDocument {
 
     fn to_node(&self) -> Result<Node> {
         let at = |error: Error| error.at(format!("node '{}'", self.name));
+        let abilities = Abilities { reduces: self.reduces, multicasts: self.multicasts };
         let kind = match self.kind.as_str() {
+            "accelerator" if abilities != Abilities::NONE => bail!(
+                "node '{}': an accelerator does not reduce or multicast as switches do; drop 'reduces' and \
+                 'multicasts', or say that its kind is switch",
+                self.name
+            ),
             "accelerator" => Kind::Accelerator,
-            "switch" => Kind::Switch,
+            "switch" => Kind::Switch(abilities),
             other => bail!("node '{}': kind must be accelerator or switch, got '{other}'", self.name),
         };
         let latency = Time::from_seconds(self.latency_s).map_err(at)?;
@@ -217,8 +223,7 @@ impl NodeDocument {
             (Some(latitude), Some(longitude)) => Some(Position::new(latitude, longitude).map_err(at)?),
             _ => bail!("node '{}': latitude and longitude go together; give both or neither", self.name),
         };
-        let Self { reduces, multicasts, .. } = *self;
-        Ok(Node { name: self.name.clone(), kind, reduces, multicasts, latency, position })
+        Ok(Node { name: self.name.clone(), kind, latency, position })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::grid::accelerators;
 use super::spec::{Defaults, Spec};
-use super::{Link, Node, NodeId, Shape, Topology};
+use super::{Abilities, Link, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::Result;
 use crate::units::{Bandwidth, Time, parse_bandwidth, parse_time};
@@ -26,7 +26,8 @@ impl<'a> Builder<'a> {
         for i in first..first + count {
             let latency = self.defaults.switch_latency;
             let name = format!("SW{}", i - self.accelerators);
-            self.nodes.push(Node { latency, reduces: can_reduce, multicasts: can_reduce, ..Node::switch(name) });
+            let abilities = if can_reduce { Abilities::BOTH } else { Abilities::NONE };
+            self.nodes.push(Node { latency, ..Node::switch(name, abilities) });
         }
         first
     }

@@ -34,7 +34,7 @@ fn the_fast_planner_grows_the_trees_of_algorithm_1() {
             let link = |lane| plan.lanes.links(lane)[0];
             let mut edges: Vec<(LinkId, u16)> = plan
                 .half(phase, tree, Direction::Down)
-                .map(|edge| (link(edge.lane.lane()), edge.step - phase.steps / 2))
+                .map(|edge| (link(edge.lane.lane()), edge.step.unwrap().get() - phase.steps.unwrap().get() / 2))
                 .collect();
             let mut expected = expected.clone();
             edges.sort_unstable();

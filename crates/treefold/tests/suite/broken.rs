@@ -4,7 +4,7 @@ use crate::common::by_hand::{DOWN, STEPS, UP, changed, in_switch, line, one_tree
 use crate::common::{accelerators, cabled, half, one_way, planned, spec, star, tree};
 use treefold::plan::check::check;
 use treefold::plan::lower;
-use treefold::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Plan, Sharing, Tree};
+use treefold::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Plan, Sharing, Step, Tree};
 use treefold::topology::NodeId;
 use treefold::units::Bandwidth;
 
@@ -103,7 +103,8 @@ fn more_chunks_than_anybody_could_run() {
     refuses(&chunked(Chunk::Count((1 << 18) + 1)), "make 1048580 transfers; treefold handles 1048576, so use fewer");
     let bytes = chunked(Chunk::Bytes(1)).prove().unwrap();
     assert!(lower(&bytes, 1 << 18, 8).unwrap_err().to_string().contains("use fewer chunks"));
-    let simulated = treefold::sim::flow::simulate(&bytes, treefold::units::Bytes::known(1 << 21), false, &mut |_| true);
+    let simulated =
+        treefold::sim::flow::simulate(&bytes, treefold::units::Bytes::known(1 << 21), treefold::sim::Watch::NOTHING);
     assert!(simulated.unwrap_err().to_string().contains("use fewer chunks"));
     let lonely = plan_of(&spec("full:1"), 1, Pace::Stream, |_| {
         vec![Tree { chunk: Chunk::Count((1 << 20) + 1), ..tree(0..1, 0, Half::Mirror, Half::Own(0..0)) }]
@@ -223,16 +224,25 @@ fn a_broadcast_before_the_reduction_has_ended() {
 #[test]
 fn step_0() {
     refuses(&one_tree(&line(), 0, &[(1, 0, 2), (2, 1, 0)], &DOWN), "R2 -> R1 in step 0 does not fit");
-    let mirrored = changed(stars(3), |plan| plan.edges.step[0] = 0);
+    let mirrored = changed(stars(3), |plan| plan.edges.step[0] = None);
     refuses(&mirrored, "does not fit");
 }
 
 #[test]
 fn a_step_beyond_the_phase() {
-    refuses(
-        &changed(one_tree(&line(), 0, &UP, &DOWN), |plan| plan.phases[0].steps = 3),
-        "R1 -> R2 in step 4 does not fit",
-    );
+    let steps = |steps| changed(one_tree(&line(), 0, &UP, &DOWN), |plan| plan.phases[0].steps = Step::new(steps));
+    refuses(&steps(3), "phase 1: tree 0 has an edge in step 4, but the phase has 3 steps");
+    refuses(&steps(0), "phase 1: tree 0 has an edge in step 2, but the phase has 0 steps");
+    refuses(&steps(u16::MAX), "phase 1: it has 65535 steps, but treefold handles 65534");
+}
+
+/// The steps of a mirrored half are counted back from the last one of the phase.
+#[test]
+fn a_mirrored_step_beyond_the_phase() {
+    for step in [5, u16::MAX] {
+        let plan = changed(stars(4), |plan| *plan.edges.step.last_mut().unwrap() = Step::new(step));
+        refuses(&plan, &format!("phase 1: tree 3 has an edge in step {step}, but the phase has 2 steps"));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::common::by_hand::{accepts, changed, one_tree, own, plan_of, refuses, stars};
 use crate::common::{half, planned, spec, star, tree};
 use treefold::plan::check::check;
-use treefold::plan::{Collective, Half, Pace, derive};
+use treefold::plan::{Collective, Half, Pace, Step, derive};
 use treefold::topology::NodeId;
 
 #[test]
@@ -106,7 +106,7 @@ fn an_all_to_all_from_a_switch() {
             plan.trees.push(tree(0..1, root, Half::None, down));
         }
         plan.phases[0].trees = 0..3;
-        plan.phases[0].steps = 2;
+        plan.phases[0].steps = Step::new(2);
     });
     refuses(&plan, "the tree at S0 has no block to send");
 }

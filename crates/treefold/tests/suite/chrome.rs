@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use treefold::plan::{Draft, Half, LaneRoutes, Pace, Plan};
 use treefold::sim::chrome::to_chrome;
-use treefold::sim::flow;
 use treefold::sim::trace::Trace;
+use treefold::sim::{Watch, flow};
 use treefold::topology::{Node, Shape, Topology};
 use treefold::units::Bytes;
 
@@ -24,7 +24,7 @@ struct Track {
 }
 
 fn simulate(plan: &Plan, size: u64) -> Trace {
-    flow::simulate(plan, Bytes::known(size), true, &mut |_| true).unwrap()
+    flow::simulate(plan, Bytes::known(size), Watch::TRANSFERS).unwrap()
 }
 
 /// The tracks of a file, and the arguments of its process.

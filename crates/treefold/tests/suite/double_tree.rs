@@ -8,6 +8,7 @@ use crate::common::{planned, spec};
 use treefold::plan::Plan;
 use treefold::plan::tables::{self, Entry, Opcode, Tables};
 use treefold::planners::{self, Options};
+use treefold::sim::Watch;
 use treefold::sim::packet::{self, Interfaces};
 use treefold::topology::{LinkModel, NodeId, Topology};
 use treefold::units::Bytes;
@@ -125,7 +126,7 @@ fn flits_around_a_ring(interfaces: Interfaces) -> Vec<u64> {
     let across = Arc::new(spec("ring:4").with_ranks(&[0, 2]).unwrap());
     let plan = planners::plan("dbtree", &across, &Options::default()).unwrap();
     let options = packet::Options { interfaces, ..packet::Options::default() };
-    let seen = packet::simulate(&plan, Bytes::known(1 << 20), &options, false, &mut |_| true).unwrap();
+    let seen = packet::simulate(&plan, Bytes::known(1 << 20), &options, Watch::NOTHING).unwrap();
     seen.trace.carried.iter().map(|seconds| (seconds.get() * 1e9).round() as u64).collect()
 }
 

@@ -7,9 +7,10 @@ use crate::common::{self, networks::cases};
 use proptest::prelude::*;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners::{self, options::RouteBy};
+use treefold::sim::Watch;
 use treefold::sim::packet::options::{Credit, EvictionPolicy, Fabric, Fence, HomeMapping, Initiation};
 use treefold::sim::packet::{Options, Outcome, simulate};
-use treefold::topology::{Link, Node, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 pub fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
@@ -20,7 +21,7 @@ pub fn network(spec: &str, ranks: &[u32]) -> Arc<Topology> {
 pub fn run(topology: &Arc<Topology>, algorithm: &str, size: u64, fabric: Fabric) -> Result<Outcome, String> {
     let plan = planners::plan(algorithm, topology, &planners::Options::default()).map_err(|error| error.to_string())?;
     let options = Options { fabric, ..Options::default() };
-    simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).map_err(|error| error.to_string())
+    simulate(&plan, Bytes::known(size), &options, Watch::NOTHING).map_err(|error| error.to_string())
 }
 
 /// One direction of a link of the paper; its latency is that of the switches.
@@ -32,11 +33,9 @@ pub fn link(source: u32, target: u32) -> Link {
 pub fn chain(switches: u32) -> Arc<Topology> {
     let mut nodes = common::accelerators(2);
     let latency = Time::from_picoseconds(150_000);
-    let switch = |number: u32| Node {
-        latency,
-        reduces: number == 0,
-        multicasts: number == 0,
-        ..Node::switch(format!("S{number}"))
+    let switch = |number: u32| {
+        let abilities = if number == 0 { Abilities::BOTH } else { Abilities::NONE };
+        Node { latency, ..Node::switch(format!("S{number}"), abilities) }
     };
     nodes.extend((0..switches).map(switch));
     let mut order = vec![0];
@@ -100,7 +99,7 @@ fn the_source_spreads_operands_better_than_the_address() {
     let cycles = |route_by| {
         let wishes = planners::Options { route_by, ..planners::Options::default() };
         let plan = planners::plan("innet-push", &topology, &wishes).unwrap();
-        simulate(&plan, Bytes::known(1 << 20), &Options::default(), false, &mut |_| true).unwrap().cycles
+        simulate(&plan, Bytes::known(1 << 20), &Options::default(), Watch::NOTHING).unwrap().cycles
     };
     assert!(cycles(RouteBy::Source) < cycles(RouteBy::Address));
 }
@@ -140,7 +139,7 @@ pub fn derived(topology: &Arc<Topology>, algorithm: &str, collective: Collective
 
 pub fn simulated(plan: &Plan, size: u64, fabric: Fabric) -> Outcome {
     let options = Options { fabric, ..Options::default() };
-    simulate(plan, Bytes::known(size), &options, false, &mut |_| true).unwrap()
+    simulate(plan, Bytes::known(size), &options, Watch::NOTHING).unwrap()
 }
 
 #[test]
@@ -233,8 +232,8 @@ fn trees_that_close_circles_take_other_channels() {
         fabric: Fabric { waves: Some(0), ..Fabric::default() },
         ..Options::default()
     };
-    simulate(&plan, Bytes::known(200_000), &options(4), false, &mut |_| true).unwrap();
-    let refused = simulate(&plan, Bytes::known(200_000), &options(3), false, &mut |_| true).unwrap_err().to_string();
+    simulate(&plan, Bytes::known(200_000), &options(4), Watch::NOTHING).unwrap();
+    let refused = simulate(&plan, Bytes::known(200_000), &options(3), Watch::NOTHING).unwrap_err().to_string();
     assert!(refused.contains("needs 4 virtual channels"), "{refused}");
 }
 
@@ -304,8 +303,8 @@ proptest! {
         let algorithm = if pull { "innet-pull" } else { "innet-push" };
         let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
         let options = Options { buffer_flits: Some(buffer), fabric, ..Options::default() };
-        let outcome = simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).unwrap();
-        let again = simulate(&plan, Bytes::known(size), &options, false, &mut |_| true).unwrap();
+        let outcome = simulate(&plan, Bytes::known(size), &options, Watch::NOTHING).unwrap();
+        let again = simulate(&plan, Bytes::known(size), &options, Watch::NOTHING).unwrap();
         prop_assert_eq!(outcome.cycles, again.cycles);
         prop_assert!(deterministic || outcome.fabric.unwrap().table_peak.get() <= entries * 128);
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::fabric::{bandwidth, link, network, run};
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Tree};
 use treefold::random::Random;
+use treefold::sim::Watch;
 use treefold::sim::packet::options::{Fabric, HomeMapping};
 use treefold::sim::packet::{Options, simulate};
 use treefold::sim::trace::Transfer;
-use treefold::topology::{Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Node, NodeId, Shape, Topology};
 use treefold::units::{Bytes, Time};
 
 /// What `algorithm` reaches of what it reaches with a speed-up of 8.
@@ -80,12 +81,7 @@ fn a_pull_waits_for_the_load_from_its_own_memory() {
 /// Sixteen accelerators at one switch of the paper.
 fn star() -> Arc<Topology> {
     let mut nodes = crate::common::accelerators(16);
-    nodes.push(Node {
-        latency: Time::from_picoseconds(150_000),
-        reduces: true,
-        multicasts: true,
-        ..Node::switch("SW")
-    });
+    nodes.push(Node { latency: Time::from_picoseconds(150_000), ..Node::switch("SW", Abilities::BOTH) });
     let links = (0..16).flat_map(|rank| [link(rank, 16), link(16, rank)]).collect();
     Arc::new(Topology::new("star", nodes, links, None, Shape::General).unwrap())
 }
@@ -98,7 +94,7 @@ fn uniform_traffic(messages: u64) -> Plan {
         let source = (number % 16) as u32;
         let target = (source + 1 + random.below(15) as u32) % 16;
         let lane = plan.lanes.routed(NodeId(source), NodeId(target));
-        let up = plan.own_half([(lane, 0)]);
+        let up = plan.streamed_half([lane]);
         Tree { span: number..number + 1, root: NodeId(target), up, down: Half::None, chunk: Chunk::One }
     };
     let trees = (0..messages * 16).map(&mut tree).collect();
@@ -115,7 +111,7 @@ fn a_switch_carries_uniform_random_traffic() {
     let plan = uniform_traffic(messages);
     let part = |speedup| {
         let options = Options { fabric: Fabric { speedup, ..Fabric::default() }, ..Options::default() };
-        let outcome = simulate(&plan, Bytes::known(128 * 16 * messages), &options, true, &mut |_| true).unwrap();
+        let outcome = simulate(&plan, Bytes::known(128 * 16 * messages), &options, Watch::TRANSFERS).unwrap();
         let transfers = &outcome.trace.transfers;
         let known = |transfer: &Transfer| transfer.received.get() - 80e-9;
         let last = |rank| {

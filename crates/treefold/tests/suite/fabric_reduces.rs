@@ -5,6 +5,7 @@ use crate::fabric::{derived, network, simulated};
 use proptest::prelude::*;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners;
+use treefold::sim::Watch;
 use treefold::sim::packet::options::{Fabric, HomeMapping, Initiation};
 use treefold::sim::packet::{Options, simulate};
 use treefold::topology::NodeId;
@@ -64,8 +65,7 @@ fn a_reduce_ends_sooner_than_the_all_reduce() {
 fn sums_that_end_at_no_rank_are_refused() {
     let topology = network("dgx2:planes=6", &[]);
     let plan = derived(&topology, "innet-push", Collective::AllToAll);
-    let refused =
-        simulate(&plan, Bytes::known(4096), &Options::default(), false, &mut |_| true).unwrap_err().to_string();
+    let refused = simulate(&plan, Bytes::known(4096), &Options::default(), Watch::NOTHING).unwrap_err().to_string();
     assert!(refused.contains("work in trees of this all-to-all"), "{refused}");
 }
 

@@ -7,12 +7,12 @@ use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Sharing};
 use treefold::planners::{self, Options};
-use treefold::sim::flow;
-use treefold::topology::{Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
+use treefold::sim::{Watch, flow};
+use treefold::topology::{Abilities, Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Seconds, Time};
 
 fn flow_seconds(plan: &Plan, size: u64) -> f64 {
-    flow::simulate(plan, Bytes::known(size), false, &mut |_| true).unwrap().seconds.get()
+    flow::simulate(plan, Bytes::known(size), Watch::NOTHING).unwrap().seconds.get()
 }
 
 fn assert_near(seen: f64, expected: f64, tolerance: f64, what: &str) {
@@ -133,8 +133,7 @@ fn send(plan: &mut Draft, messages: &[(u32, u32, u64)]) {
 
 /// `[start, sent, received]` of every transfer, by phase, tree, step and chunk.
 fn times(plan: &Draft) -> Vec<[f64; 3]> {
-    let trace =
-        flow::simulate(&plan.clone().unchecked(), Bytes::known(plan.units * UNIT), true, &mut |_| true).unwrap();
+    let trace = flow::simulate(&plan.clone().unchecked(), Bytes::known(plan.units * UNIT), Watch::TRANSFERS).unwrap();
     let mut transfers = trace.transfers;
     transfers.sort_by_key(|span| (span.phase, span.tree, span.step, span.chunk));
     let last = transfers.iter().map(|span| span.received).max();
@@ -191,7 +190,7 @@ fn rates_rise_when_another_message_has_left() {
 #[test]
 fn routes_that_share_a_link_in_their_middle_share_its_bandwidth() {
     let mut nodes = accelerators(4);
-    nodes.extend([Node::switch("left"), Node::switch("right")]);
+    nodes.extend(["left", "right"].map(|name| Node::switch(name, Abilities::NONE)));
     let cables = [(0, 4, 8.0), (1, 4, 8.0), (4, 5, 1.0), (5, 2, 8.0), (5, 3, 8.0)];
     let links = cables.iter().flat_map(|&(a, b, bandwidth)| [link(a, b, bandwidth), link(b, a, bandwidth)]);
     let mut plan = Draft::new(&network(nodes, links.collect()), "by hand", 10);
@@ -299,7 +298,7 @@ fn a_paced_tree_has_one_rate_on_all_its_links() {
 fn nothing_to_send_takes_no_time() {
     for (algorithm, text) in [("ring", "ring:8"), ("dbtree", "torus:3x3"), ("ring2d", "torus:4x4")] {
         let plan = crate::common::planned(algorithm, text);
-        let trace = flow::simulate(&plan, Bytes::known(0), true, &mut |_| true).unwrap();
+        let trace = flow::simulate(&plan, Bytes::known(0), Watch::TRANSFERS).unwrap();
         assert_eq!((trace.seconds, trace.transfers.len()), (Seconds::ZERO, 0));
         assert!(trace.occupied.iter().chain(&trace.carried).all(|&busy| busy == Seconds::ZERO));
     }
@@ -314,12 +313,12 @@ fn nothing_to_send_takes_no_time() {
 #[test]
 fn a_simulation_ends_when_it_is_asked_to() {
     let plan = crate::common::planned("dbtree", "random:n=20,links=60,seed=1");
-    assert!(flow::simulate(&plan, Bytes::known(1 << 30), false, &mut |_| false).is_err());
+    assert!(flow::simulate(&plan, Bytes::known(1 << 30), Watch::asking(&mut |_| false)).is_err());
     let mut questions = 0;
     let mut twice = |_| {
         questions += 1;
         questions < 3
     };
-    assert!(flow::simulate(&plan, Bytes::known(1 << 30), true, &mut twice).is_err());
+    assert!(flow::simulate(&plan, Bytes::known(1 << 30), Watch { transfers: true, go_on: Some(&mut twice) }).is_err());
     assert_eq!(questions, 3);
 }

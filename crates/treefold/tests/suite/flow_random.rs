@@ -13,15 +13,15 @@ use treefold::plan::lower;
 use treefold::plan::pipeline::pipelines;
 use treefold::plan::{Chunk, Collective, Draft, LaneRoutes, LinkLoads, Plan, derive};
 use treefold::planners::{self, Options};
-use treefold::sim::flow;
 use treefold::sim::trace::{Trace, Transfer};
+use treefold::sim::{Watch, flow};
 use treefold::topology::{Link, LinkModel, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Seconds, Time};
 
 const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney];
 
 fn trace(plan: &Plan, size: Bytes) -> Trace {
-    flow::simulate(plan, size, true, &mut |_| true).unwrap()
+    flow::simulate(plan, size, Watch::TRANSFERS).unwrap()
 }
 
 /// Any collective of any plan for a network as either link model sees it.
@@ -119,7 +119,7 @@ fn assert_none_beats_the_bounds(topology: &Topology, options: &Options, size: By
     let bounds = bounds(&topology.under(link_model));
     let limit = bounds.seconds(size) * (1.0 - 1e-9);
     for plan in plans_under(topology, link_model, options, (Collective::AllReduce, 0)) {
-        let flow = flow::simulate(&plan, size, false, &mut |_| true).unwrap().seconds;
+        let flow = flow::simulate(&plan, size, Watch::NOTHING).unwrap().seconds;
         for (model, seconds) in [("flow", flow), ("analytic", Profile::new(&plan).seconds(size))] {
             let who = format!("{} of {size}, {link_model:?}, on {}", plan.algorithm, topology.to_json());
             assert!(seconds >= limit, "{model}: {seconds} s beats {limit} s: {who}");
@@ -202,7 +202,7 @@ proptest! {
             assert_loads(&plan, &seen);
             assert_causes(&plan, &seen);
             assert_eq!(format!("{:?}", trace(&plan, size)), format!("{seen:?}"));
-            let unrecorded = flow::simulate(&plan, size, false, &mut |_| true).unwrap();
+            let unrecorded = flow::simulate(&plan, size, Watch::NOTHING).unwrap();
             assert_eq!((unrecorded.seconds, unrecorded.transfers.len()), (seen.seconds, 0));
         }
     }
@@ -221,7 +221,7 @@ proptest! {
 
 /// How far apart the two models may be: over 12,000 plans the ratio was 0.11 to 1.67, of streams 0.14 to 1.07.
 fn assert_models_agree(plan: &Plan, size: Bytes) {
-    let flow = flow::simulate(plan, size, false, &mut |_| true).unwrap().seconds;
+    let flow = flow::simulate(plan, size, Watch::NOTHING).unwrap().seconds;
     let ratio = flow / Profile::new(plan).seconds(size);
     let most = if plan.phases.iter().all(|phase| phase.pace.is_stream()) { 1.2 } else { 2.0 };
     let who = || format!("{} {} of {size} on {}", plan.algorithm, plan.collective, plan.topology.to_json());

@@ -144,7 +144,9 @@ fn ring_sends_each_chunk_round_from_behind_its_root() {
     let tree = plan.trees.iter().find(|tree| tree.root == NodeId(2)).unwrap();
     let hops = |direction| {
         let edges = plan.half(phase, tree, direction);
-        edges.map(|edge| (edge.ends(direction).0.0, edge.ends(direction).1.0, edge.step)).collect::<Vec<_>>()
+        edges
+            .map(|edge| (edge.ends(direction).0.0, edge.ends(direction).1.0, edge.step.unwrap().get()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(hops(Direction::Up), [(1, 2, 3), (0, 1, 2), (3, 0, 1)]);
     assert_eq!(hops(Direction::Down), [(2, 3, 4), (3, 0, 5), (0, 1, 6)]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::gbst::{self, Cable};
 use crate::common::{accelerators, spec};
-use treefold::planners::forest::{self, Resources, greedy_shares};
+use treefold::planners::forest::{Lengths, Rated, Resources, SpanningTree, Usage, greedy_shares};
 use treefold::planners::gost::{Grown, grow};
 use treefold::planners::{Heights, Options, Starts, TreeRate};
 use treefold::random::Random;
@@ -31,7 +31,7 @@ fn network(random: &mut Random) -> Topology {
 }
 
 fn cables(topology: &Topology, heights: Heights) -> Vec<Cable> {
-    let lengths = forest::lengths(topology, heights);
+    let lengths = Lengths::new(topology, heights).of_link;
     let lesser = |&id: &LinkId| topology.reverse(id).is_some_and(|back| id < back);
     let cable = |id: LinkId| {
         let link = topology.link(id);
@@ -43,11 +43,11 @@ fn cables(topology: &Topology, heights: Heights) -> Vec<Cable> {
 /// Root, cables and rate of each tree, as the literal algorithm tells them.
 fn described(topology: &Topology, grown: &Grown) -> Vec<(NodeId, Vec<LinkId>, f64)> {
     let cable = |&link: &LinkId| link.min(topology.reverse(link).unwrap());
-    let one = |(tree, &rate): (&forest::SpanningTree, &f64)| {
+    let one = |Rated { tree, rate }: &Rated| {
         let links: BTreeSet<LinkId> = tree.down.iter().flatten().map(cable).collect();
-        (tree.root, links.into_iter().collect(), rate)
+        (tree.root, links.into_iter().collect(), *rate)
     };
-    grown.trees.iter().zip(&grown.rates).map(one).collect()
+    grown.trees.iter().map(one).collect()
 }
 
 #[test]
@@ -58,7 +58,8 @@ fn trees_are_those_of_the_literal_algorithm() {
         let topology = network(&mut random);
         let heights = if seed % 2 == 0 { Heights::Latency } else { Heights::Hops };
         let cables = cables(&topology, heights);
-        let most = forest::lengths(&topology, heights).into_iter().max().unwrap() * u64::from(topology.ranks() - 1);
+        let most =
+            Lengths::new(&topology, heights).of_link.into_iter().max().unwrap() * u64::from(topology.ranks() - 1);
         let height = 1 + random.below(most) as u32;
         // With rho 1 and no tree lost, ITH may still lower the height: the literal algorithm gets the height it ends
         // with.
@@ -90,36 +91,42 @@ fn trees_span_keep_the_height_and_fit() {
         let limits = Options { height: Some(2 + random.below(6) as u32), heights, seed, ..Options::default() };
         let Ok(grown) = grow(&topology, &limits) else { continue };
         assert_eq!(grow(&topology, &limits).unwrap(), grown);
-        let lengths = forest::lengths(&topology, heights);
+        let lengths = Lengths::new(&topology, heights);
         let resources = Resources::new(&topology);
         let mut load = vec![0.0; resources.capacity.len()];
-        for (tree, rate) in grown.trees.iter().zip(&grown.rates) {
+        for Rated { tree, rate } in &grown.trees {
             let children: BTreeSet<NodeId> = tree.down.iter().map(|route| topology.link(route[0]).target).collect();
             assert_eq!((children.len(), tree.down.len()), (topology.ranks() as usize - 1, children.len()));
             assert!(!children.contains(&tree.root));
-            assert!(forest::height(&topology, tree, &lengths, heights) <= grown.height.into());
+            assert!(lengths.height(&topology, tree) <= grown.height.into());
             assert!(*rate >= grown.least_rate.bytes_per_second() * (1.0 - 1e-9));
-            resources
-                .usage(tree)
-                .iter()
-                .for_each(|&(resource, count)| load[resource as usize] += rate * f64::from(count));
+            add_load(&mut load, &resources, tree, *rate);
         }
         assert!(grown.height <= limits.height.unwrap());
-        assert!(load.iter().zip(&resources.capacity).all(|(load, capacity)| *load <= capacity * (1.0 + 1e-9)));
+        assert_fits(&load, &resources);
         greedy_shares_fit(&resources, &grown, 1 + random.below(4) as usize);
     }
 }
 
 fn greedy_shares_fit(resources: &Resources, grown: &Grown, most: usize) {
-    let rates = greedy_shares(resources, &grown.trees, most, grown.least_rate.bytes_per_second());
+    let trees: Vec<SpanningTree> = grown.trees.iter().map(|rated| rated.tree.clone()).collect();
+    let rates = greedy_shares(resources, &trees, most, grown.least_rate.bytes_per_second());
     let carrying = rates.iter().filter(|&&rate| rate > 0.0);
     assert!((1..=most).contains(&carrying.clone().count()));
     assert!(carrying.clone().all(|&rate| rate >= grown.least_rate.bytes_per_second() * (1.0 - 1e-9)));
     let mut load = vec![0.0; resources.capacity.len()];
-    for (tree, rate) in grown.trees.iter().zip(&rates) {
-        resources.usage(tree).iter().for_each(|&(resource, count)| load[resource as usize] += rate * f64::from(count));
-    }
-    assert!(load.iter().zip(&resources.capacity).all(|(load, capacity)| *load <= capacity * (1.0 + 1e-9)));
+    trees.iter().zip(&rates).for_each(|(tree, &rate)| add_load(&mut load, resources, tree, rate));
+    assert_fits(&load, resources);
+}
+
+fn add_load(load: &mut [f64], resources: &Resources, tree: &SpanningTree, rate: f64) {
+    let uses = resources.usage(tree).into_iter();
+    uses.for_each(|Usage { resource, count }| load[resource] += rate * f64::from(count));
+}
+
+fn assert_fits(load: &[f64], resources: &Resources) {
+    let mut each = load.iter().zip(&resources.capacity);
+    assert!(each.all(|(load, capacity)| *load <= capacity.bytes_per_second() * (1.0 + 1e-9)));
 }
 
 /// Figure 2: A, B, C, D with cables of 1 and, between B and D, of 2.
@@ -138,10 +145,10 @@ fn figure_2() -> Topology {
 fn figure_2_is_packed_by_the_stars_of_b_and_d() {
     for seed in 0..20 {
         let grown = grow(&figure_2(), &Options { seed, ..Options::default() }).unwrap();
-        let mut roots: Vec<NodeId> = grown.trees.iter().map(|tree| tree.root).collect();
+        let mut roots: Vec<NodeId> = grown.trees.iter().map(|rated| rated.tree.root).collect();
         roots.sort_unstable();
         assert_eq!((roots, grown.height), (vec![NodeId(1), NodeId(3)], 1));
-        assert_eq!(grown.rates, [1.0, 1.0]);
+        assert!(grown.trees.iter().all(|rated| rated.rate == 1.0));
     }
 }
 

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use treefold::plan::Plan;
 use treefold::planners;
-use treefold::run::tcp::control::ControlMessage;
-use treefold::run::tcp::{Failure, Mesh};
+use treefold::run::tcp::{ControlMessage, Failure, Mesh};
 use treefold::topology::{Directions, NodeId, from_spec};
 
 use crate::run::{all_reduce, meshes, ring, together};
@@ -25,7 +24,7 @@ fn serve(mesh: &mut Mesh, done: impl Fn(&Mesh) -> bool) {
 fn cut(mesh: &mut Mesh, both: &Barrier, rank: u32, life: u32) {
     if rank < 2 {
         both.wait();
-        mesh.broadcast(&ControlMessage::Cut { rank: NodeId(1 - rank), life, cause: "test".into() });
+        mesh.announce(&ControlMessage::Cut { rank: NodeId(1 - rank), life, cause: "test".into() });
     }
     serve(mesh, |mesh| mesh.lives().iter().any(|&(_, last)| last >= life));
 }
@@ -47,7 +46,7 @@ fn a_pair_that_was_cut_meets_again_and_a_second_cut_is_news() {
         serve(mesh, |mesh| rank > 1 || !mesh.returned().is_empty());
         let returned = mesh.returned();
         // The layer above makes sure that all ranks switch between the same operations; here a broadcast does.
-        mesh.broadcast(&ControlMessage::Above(vec![]));
+        mesh.broadcast(vec![]);
         let (mut heard, end) = (0, Instant::now() + Duration::from_secs(15));
         while heard < 3 {
             assert!(Instant::now() < end, "only {heard} others are as far");
@@ -58,7 +57,7 @@ fn a_pair_that_was_cut_meets_again_and_a_second_cut_is_news() {
         mesh.use_from(&[(pair, Some(1))]);
         // A late report of the first cut changes nothing.
         if rank == 0 {
-            mesh.broadcast(&ControlMessage::Cut { rank: NodeId(1), life: 0, cause: "late".into() });
+            mesh.announce(&ControlMessage::Cut { rank: NodeId(1), life: 0, cause: "late".into() });
         }
         let after: Vec<_> = (0..3).map(|_| all_reduce(mesh, &plan, rank, 100_000)).collect();
         all.wait();

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use crate::common::{accelerators, half, planned, spec, tree};
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Draft, Half, Pace, Plan, Sharing};
-use treefold::sim::flow;
 use treefold::sim::packet::flit::Kind;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, Switches, check, simulate};
+use treefold::sim::{Watch, flow};
 use treefold::topology::{Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Frequency, Time};
 
 const SHARED: Interfaces = Interfaces::Shared;
 
 fn run(plan: &Plan, size: u64, options: &Options) -> Outcome {
-    simulate(plan, Bytes::known(size), options, true, &mut |_| true).unwrap()
+    simulate(plan, Bytes::known(size), options, Watch::TRANSFERS).unwrap()
 }
 
 fn refusal(plan: &Plan, options: &Options) -> String {
-    simulate(plan, Bytes::known(4096), options, false, &mut |_| true).unwrap_err().to_string()
+    simulate(plan, Bytes::known(4096), options, Watch::NOTHING).unwrap_err().to_string()
 }
 
 fn message_based() -> Options {
@@ -111,7 +111,7 @@ fn simulators_agree_on_plans_without_contention() {
         let quick = Options { lanes: 1 << 20, ..Options::default() };
         let packet =
             run(&plan, size.get(), &Options { flow_control: FlowControl::Message, ..quick.clone() }).trace.seconds;
-        let flow = flow::simulate(&plan, size, false, &mut |_| true).unwrap().seconds;
+        let flow = flow::simulate(&plan, size, Watch::NOTHING).unwrap().seconds;
         let analytic = Profile::new(&plan).seconds(size);
         for (other, name) in [(flow, "flow"), (analytic, "analytic")] {
             assert!((packet / other - 1.0).abs() < 0.05, "{algorithm} on {network}: {packet} s, {name} {other} s");
@@ -202,7 +202,7 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
 #[test]
 fn a_machine_fits_no_plan_or_not_this_one() {
     let plan = planned("multitree", "torus:4x4");
-    let run = |options: &Options| simulate(&plan, Bytes::known(4096), options, false, &mut |_| true).unwrap_err();
+    let run = |options: &Options| simulate(&plan, Bytes::known(4096), options, Watch::NOTHING).unwrap_err();
     let short = Options { buffer_flits: Some(16), ..Options::default() };
     assert_eq!(check(&plan.topology, &short), Err(run(&short)));
     assert!(!run(&short).is_misfit());
@@ -220,7 +220,7 @@ fn routes_that_close_circles_need_channels() {
     let seen = refusal(&plan, &Options { virtual_channels: 1, ..Options::default() });
     assert!(seen.contains("needs 2 virtual channels") && seen.contains("its routes close circles"), "{seen}");
     let two = Options { virtual_channels: 2, buffer_flits: Some(17), ..Options::default() };
-    simulate(&plan, Bytes::known(1 << 18), &two, false, &mut |_| true).unwrap();
+    simulate(&plan, Bytes::known(1 << 18), &two, Watch::NOTHING).unwrap();
 }
 
 #[test]
@@ -253,10 +253,11 @@ fn a_plan_that_never_ends_is_reported() {
 #[test]
 fn an_interrupted_simulation_says_so() {
     let plan = planned("ring", "torus:8x8");
-    let seen = simulate(&plan, Bytes::known(64 << 20), &Options::default(), false, &mut |_| false);
+    let seen = simulate(&plan, Bytes::known(64 << 20), &Options::default(), Watch::asking(&mut |_| false));
     let error = seen.unwrap_err();
     assert!(error.is_interrupted() && !error.is_misfit() && error.to_string().starts_with("interrupted at cycle"));
-    let seen = flow::simulate(&planned("multitree", "torus:16x16"), Bytes::known(1 << 20), false, &mut |_| false);
+    let seen =
+        flow::simulate(&planned("multitree", "torus:16x16"), Bytes::known(1 << 20), Watch::asking(&mut |_| false));
     assert!(seen.unwrap_err().is_interrupted());
 }
 

@@ -14,13 +14,13 @@ use proptest::sample::select;
 use treefold::plan::Plan;
 use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
-use treefold::sim::Job;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Sending, Together, simulate};
-use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+use treefold::sim::{Job, Watch};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
-    let outcome = match simulate(plan, Bytes::known(size), options, true, &mut |_| true) {
+    let outcome = match simulate(plan, Bytes::known(size), options, Watch::TRANSFERS) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcome => outcome.unwrap(),
     };
@@ -39,7 +39,7 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
 /// Holds for several jobs that both simulators agree on when each ends and every message is received.
 fn agrees_on_jobs(jobs: &[Job], options: &Options) {
     let together = Together { jobs, background: None };
-    let outcomes = match together.simulate(options, Sending::All, true, &mut |_| true) {
+    let outcomes = match together.simulate(options, Sending::All, Watch::TRANSFERS) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcomes => outcomes.unwrap().jobs,
     };
@@ -141,7 +141,8 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
     let mut nodes: Vec<Node> =
         (0..ranks).map(|i| Node { latency: slow(i), ..Node::accelerator(format!("R{i}")) }).collect();
     nodes.extend(
-        (0..switches).map(|i| Node { latency: Time::from_picoseconds(2_000), ..Node::switch(format!("S{i}")) }),
+        (0..switches)
+            .map(|i| Node { latency: Time::from_picoseconds(2_000), ..Node::switch(format!("S{i}"), Abilities::NONE) }),
     );
     let mut links = Vec::new();
     let mut cable = |a: u32, b: u32, random: &mut Random| {

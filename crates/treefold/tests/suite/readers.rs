@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use treefold::options::{Options as _, schema};
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners;
+use treefold::sim::Watch;
 use treefold::sim::packet::readers::{refuse_unread, unread};
 use treefold::sim::packet::{Options, simulate};
 use treefold::topology::{NodeId, from_spec};
@@ -77,8 +78,7 @@ fn plans() -> Vec<Plan> {
 
 /// What comes out of a plan on a machine with these options, or the error that refuses them.
 fn outcome(plan: &Plan, options: &Options) -> Result<String, String> {
-    let seen =
-        simulate(plan, Bytes::known(100_000), options, false, &mut |_| true).map_err(|error| error.to_string())?;
+    let seen = simulate(plan, Bytes::known(100_000), options, Watch::NOTHING).map_err(|error| error.to_string())?;
     Ok(format!("{} {} {} {} {:?}", seen.cycles, seen.clock.hertz(), seen.packets, seen.flits, seen.fabric))
 }
 

@@ -5,7 +5,7 @@ use crate::common::{planned, spec};
 use treefold::plan::tables::{Tables, lockstep, lower_for_interfaces};
 use treefold::plan::{AnyPlan, Collective, Draft, Pace, Plan, Walkable};
 use treefold::planners::{self, Options, PLANNERS};
-use treefold::sim::{flow, packet};
+use treefold::sim::{Watch, flow, packet};
 use treefold::topology::NodeId;
 use treefold::units::Bytes;
 
@@ -36,10 +36,10 @@ fn kin(plan: &Plan) -> Vec<(String, AnyPlan)> {
 /// What simulators say of the plan, as a text; it is empty if one refuses the plan, whose errors may name it.
 fn simulated(plan: Walkable<'_>) -> [String; 2] {
     let size = Bytes::known(1 << 13);
-    let packets = packet::simulate(plan, size, &packet::Options::default(), true, &mut |_| true);
-    let unrecorded = || packet::simulate(plan, size, &packet::Options::default(), false, &mut |_| true);
+    let packets = packet::simulate(plan, size, &packet::Options::default(), Watch::TRANSFERS);
+    let unrecorded = || packet::simulate(plan, size, &packet::Options::default(), Watch::NOTHING);
     let packets = packets.or_else(|_| unrecorded()).map(|outcome| format!("{outcome:?}"));
-    let flows = flow::simulate(plan, size, true, &mut |_| true).map(|trace| format!("{trace:?}"));
+    let flows = flow::simulate(plan, size, Watch::TRANSFERS).map(|trace| format!("{trace:?}"));
     [packets, flows].map(Result::unwrap_or_default)
 }
 

@@ -6,14 +6,14 @@ use crate::common::{planned, spec};
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Tree};
 use treefold::planners::{self, Options as Wishes};
 use treefold::sim::packet::{FlowControl, Options, Outcomes, Sending, Together};
-use treefold::sim::{Background, Job, flow, packet};
+use treefold::sim::{Background, Job, Watch, flow, packet};
 use treefold::topology::{Directions, NodeId, Topology};
 use treefold::units::{Bytes, Seconds};
 
 const LIGHT: Background = Background { load: 0.1, message: Bytes::known(64), seed: 1 };
 
 fn in_packets(jobs: &[Job], background: Option<Background>, options: &Options) -> Outcomes {
-    Together { jobs, background }.simulate(options, Sending::All, false, &mut |_| true).unwrap()
+    Together { jobs, background }.simulate(options, Sending::All, Watch::NOTHING).unwrap()
 }
 
 /// Adders that take next to no time, so that what counts are links.
@@ -27,7 +27,7 @@ fn packet_seconds(jobs: &[Job]) -> Vec<f64> {
 }
 
 fn flow_seconds(jobs: &[Job]) -> Vec<f64> {
-    let traces = flow::simulate_together(jobs, None, false, &mut |_| true).unwrap();
+    let traces = flow::simulate_together(jobs, None, Watch::NOTHING).unwrap();
     traces.iter().map(|trace| trace.seconds.get()).collect()
 }
 
@@ -36,7 +36,7 @@ fn ring_of(network: &Topology, ranks: &[u32]) -> Plan {
 }
 
 fn refused(jobs: &[Job]) -> String {
-    flow::simulate_together(jobs, None, false, &mut |_| true).unwrap_err().to_string()
+    flow::simulate_together(jobs, None, Watch::NOTHING).unwrap_err().to_string()
 }
 
 #[test]
@@ -83,13 +83,13 @@ fn every_job_sends_what_it_sends_alone() {
     let (trees, row) = (planned("multitree", "torus:4x4"), ring_of(&torus, &[0, 1, 2, 3]));
     let jobs = [(&trees, 256 << 10), (&row, 100 << 10)].map(|(plan, size)| Job::new(plan, Bytes::known(size)));
     let together = in_packets(&jobs, Some(LIGHT), &Options::default()).jobs;
-    let flows = flow::simulate_together(&jobs, None, true, &mut |_| true).unwrap();
+    let flows = flow::simulate_together(&jobs, None, Watch::TRANSFERS).unwrap();
     for (job, (seen, flow)) in jobs.iter().zip(together.iter().zip(&flows)) {
-        let alone = packet::simulate(job.plan, job.size, &Options::default(), false, &mut |_| true).unwrap();
+        let alone = packet::simulate(job.plan, job.size, &Options::default(), Watch::NOTHING).unwrap();
         assert_eq!((seen.packets, seen.flits), (alone.packets, alone.flits));
         assert_eq!(seen.trace.carried, alone.trace.carried);
         let bytes = |trace: &treefold::sim::trace::Trace| trace.transfers.iter().map(|sent| sent.bytes).sum::<f64>();
-        let single = flow::simulate(job.plan, job.size, true, &mut |_| true).unwrap();
+        let single = flow::simulate(job.plan, job.size, Watch::TRANSFERS).unwrap();
         assert!((bytes(flow) / bytes(&single) - 1.0).abs() < 1e-12);
         assert!(flow.carried.iter().zip(&single.carried).all(|(a, b)| (a.get() - b.get()).abs() <= 1e-12 * b.get()));
     }
@@ -104,7 +104,7 @@ fn packets_draw_the_same_ways_whichever_jobs_send() {
     let together =
         Together { jobs: &rows.each_ref().map(|plan| Job::new(plan, Bytes::known(64 << 10))), background: None };
     let options = Options { interfaces: packet::Interfaces::Shared, ..Options::default() };
-    let run = |sending| together.simulate(&options, sending, true, &mut |_| true).unwrap().jobs;
+    let run = |sending| together.simulate(&options, sending, Watch::TRANSFERS).unwrap().jobs;
     let all = run(Sending::All);
     for (number, job) in all.iter().enumerate() {
         let alone = &run(Sending::Only(number))[0];
@@ -148,14 +148,14 @@ fn another_network_is_refused_and_the_difference_named() {
 fn a_fabric_runs_one_job_at_a_time() {
     let plan = planned("innet-push", "dgx2:planes=6");
     let together = Together { jobs: &[Job::new(&plan, Bytes::known(4096)); 2], background: None };
-    let error = together.simulate(&Options::default(), Sending::All, false, &mut |_| true).unwrap_err();
+    let error = together.simulate(&Options::default(), Sending::All, Watch::NOTHING).unwrap_err();
     assert!(error.is_misfit() && error.to_string().contains("use the flow simulator"), "{error}");
 }
 
 #[test]
 fn kept_channels_without_traffic_are_refused() {
     let (plan, options) = (planned("ring", "ring:4"), Options { kept_channels: Some(1), ..Options::default() });
-    let error = packet::simulate(&plan, Bytes::known(4096), &options, false, &mut |_| true).unwrap_err();
+    let error = packet::simulate(&plan, Bytes::known(4096), &options, Watch::NOTHING).unwrap_err();
     assert!(error.to_string().contains("there is none; drop it"), "{error}");
 }
 
@@ -166,13 +166,13 @@ fn background_takes_its_share_of_links_in_both_simulators() {
     // Of 7 targets 3 are in each direction, and one is ahead, 4 hops away: 10 hops ahead, 6 back.
     let ahead = 0.1 * 2.0 * 10.0 / 7.0;
     let [in_flow, alone] =
-        [Some(&LIGHT), None].map(|with| flow::simulate_together(&job, with, false, &mut |_| true).unwrap()[0].seconds);
+        [Some(&LIGHT), None].map(|with| flow::simulate_together(&job, with, Watch::NOTHING).unwrap()[0].seconds);
     assert!((in_flow / alone * (1.0 - ahead) - 1.0).abs() < 0.02, "{}", in_flow / alone);
     let slowdown = |load: f64, flow_control| {
         let options = Options { flow_control, ..quick_adders() };
         let together = Together { jobs: &job, background: Some(Background { load, ..LIGHT }) };
         let [all, alone] = [Sending::All, Sending::Only(0)]
-            .map(|sending| together.simulate(&options, sending, false, &mut |_| true).unwrap().jobs[0].cycles as f64);
+            .map(|sending| together.simulate(&options, sending, Watch::NOTHING).unwrap().jobs[0].cycles as f64);
         all / alone
     };
     assert!((slowdown(0.1, FlowControl::Message) * (1.0 - ahead) - 1.0).abs() < 0.03);
@@ -204,7 +204,7 @@ fn what_links_cannot_carry_is_refused() {
     let job = [Job::new(&plan, Bytes::known(4096))];
     let error = |load| {
         let background = Background { load, ..LIGHT };
-        flow::simulate_together(&job, Some(&background), false, &mut |_| true).unwrap_err().to_string()
+        flow::simulate_together(&job, Some(&background), Watch::NOTHING).unwrap_err().to_string()
     };
     assert!(error(1.0).contains("background load 1 is not from 0 to below 1"));
     assert!(error(0.5).contains("whose bandwidth would be used up; use a load below"), "{}", error(0.5));
@@ -215,8 +215,8 @@ fn what_links_cannot_carry_is_refused() {
 fn all_to_one(network: &Arc<Topology>) -> Plan {
     let mut plan = Draft::new(network, "star", 1);
     let root = NodeId(0);
-    let lanes: Vec<_> = network.rank_ids().skip(1).map(|rank| (plan.lanes.routed(rank, root), 0)).collect();
-    let tree = Tree { span: 0..1, root, up: plan.own_half(lanes), down: Half::None, chunk: Chunk::One };
+    let lanes: Vec<_> = network.rank_ids().skip(1).map(|rank| plan.lanes.routed(rank, root)).collect();
+    let tree = Tree { span: 0..1, root, up: plan.streamed_half(lanes), down: Half::None, chunk: Chunk::One };
     plan.push_phase(Pace::Stream, vec![tree]);
     plan.unchecked()
 }

@@ -207,6 +207,8 @@ fn bad_files_name_the_thing_the_value_and_a_remedy() {
     assert!(file(ab, r#"{"source":"A","target":"A","bandwidth_Bps":1}"#).contains("same node"));
     assert!(file(ab, r#"{"source":"A","target":"C","bandwidth_Bps":1}"#).contains("no node 'C'"));
     assert!(file(r#"{"name":"A","kind":"router"}"#, "").contains("'router'"));
+    let able = file(r#"{"name":"A","multicasts":true}"#, "");
+    assert!(able.starts_with("node 'A': an accelerator does not reduce or multicast as switches do; drop"), "{able}");
     assert!(file(r#"{"name":"A\u001b[2J"}"#, "").contains(r"got \u{1b}; remove it"));
     assert!(file(r#"{"name":"A\nB"}"#, "").contains(r"node 'A\nB': names must not have control characters"));
     assert!(file(r#"{"name":"A\u202e"}"#, "").contains("control characters"));

@@ -6,14 +6,14 @@ use crate::common::{accelerators, cabled, half, lane, spec, tree};
 use treefold::plan::lower;
 use treefold::plan::schedule::Op;
 use treefold::plan::{Chunk, Collective, Draft, Half, Pace, Tree, derive};
-use treefold::topology::NodeId;
+use treefold::topology::{Abilities, Node, NodeId};
 
 #[test]
 fn switches_that_reduce_and_multicast() {
     accepts(&in_switch(true, true));
     let streamed = changed(in_switch(true, true), |plan| {
-        (plan.phases[0].pace, plan.phases[0].steps) = (Pace::Stream, 0);
-        plan.edges.step.fill(0);
+        (plan.phases[0].pace, plan.phases[0].steps) = (Pace::Stream, None);
+        plan.edges.step.fill(None);
         plan.trees[0].chunk = Chunk::Count(3);
     });
     let streamed = accepts(&streamed);
@@ -25,11 +25,7 @@ fn switches_that_reduce_and_multicast() {
 #[test]
 fn a_tree_with_switches_inside() {
     let mut nodes = accelerators(4);
-    nodes.extend([0, 1, 2].map(|i| treefold::topology::Node {
-        reduces: true,
-        multicasts: true,
-        ..treefold::topology::Node::switch(format!("S{i}"))
-    }));
+    nodes.extend([0, 1, 2].map(|i| Node::switch(format!("S{i}"), Abilities::BOTH)));
     let topology = cabled(nodes, &[(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)], None);
     let plan = plan_of(&topology, 4, STEPS, |plan| {
         let one = |root: u32| {
@@ -60,11 +56,7 @@ fn a_tree_with_switches_inside() {
 #[test]
 fn a_star_into_a_switch_and_a_tree_out_of_it() {
     let mut nodes = accelerators(3);
-    let switch = |name: &str, reduces| treefold::topology::Node {
-        reduces,
-        multicasts: true,
-        ..treefold::topology::Node::switch(name)
-    };
+    let switch = |name: &str, reduces| Node::switch(name, Abilities { reduces, multicasts: true });
     nodes.extend([switch("home", true), switch("leaf", false)]);
     let topology = cabled(nodes, &[(0, 4), (1, 4), (2, 4), (4, 3)], None);
     accepts(&one_tree(&topology, 3, &[(0, 3, 1), (1, 3, 1), (2, 3, 1)], &[(3, 4, 2), (4, 0, 3), (4, 1, 3), (4, 2, 3)]));

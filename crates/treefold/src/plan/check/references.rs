@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::bail;
 use crate::error::{Error, Result};
-use crate::plan::{Draft, Half};
+use crate::plan::{Draft, Half, MAX_STEPS, Phase, step_number};
 use crate::topology::NodeId;
 
 /// Checks that phases list all trees, one after the other, and that edges, lanes and roots exist.
@@ -20,6 +20,9 @@ pub(super) fn check_references(draft: &Draft) -> Result<()> {
         check_half(&tree.up, draft.edges.lane.len())
             .and_then(|()| check_half(&tree.down, draft.edges.lane.len()))
             .map_err(at)?;
+    }
+    for (number, phase) in (1..).zip(&draft.phases).filter(|(_, phase)| !phase.pace.is_stream()) {
+        check_steps(draft, phase).map_err(|error| error.at(format!("phase {number}")))?;
     }
     for lane in draft.lanes.ids() {
         let (source, target) = draft.lanes.ends(lane);
@@ -60,4 +63,21 @@ fn check_half(half: &Half, edges: usize) -> Result<()> {
         }
         Half::Own(_) | Half::None | Half::Mirror => Ok(()),
     }
+}
+
+/// Checks that a phase has no edge behind its last step, from which the steps of mirrored edges are counted back.
+fn check_steps(draft: &Draft, phase: &Phase) -> Result<()> {
+    let last = step_number(phase.steps);
+    if last > MAX_STEPS {
+        bail!("it has {last} steps, but treefold handles {MAX_STEPS}");
+    }
+    for number in phase.trees.clone() {
+        for half in [&draft.trees[number].up, &draft.trees[number].down] {
+            let Half::Own(edges) = half else { continue };
+            if let Some(step) = draft.edges.step[edges.clone()].iter().flatten().find(|step| step.get() > last) {
+                bail!("tree {number} has an edge in step {step}, but the phase has {last} steps");
+            }
+        }
+    }
+    Ok(())
 }

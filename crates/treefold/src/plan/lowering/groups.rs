@@ -28,7 +28,7 @@ impl Groups {
             (parts.edge[i].step, parts.edge[i].lane, parts.source[i], parts.target[i], parts.direction[i] as u8)
         };
         let step_of = |part: u32| parts.edge[part as usize].step;
-        let mut last_use = vec![0u16; 2 * plan.lanes.len()];
+        let mut last_use = vec![None; 2 * plan.lanes.len()];
         for step in groups.order.chunk_by_mut(|&a, &b| step_of(a) == step_of(b)) {
             // Most steps use every lane once, and then there is nothing to group.
             let number = step_of(step[0]);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::forest::{Route, SpanningTree, lengths};
+use super::super::forest::{Lengths, Route, SpanningTree};
 use crate::error::Result;
 use crate::misfit;
 use crate::planners::Heights;
@@ -36,7 +36,7 @@ impl Cables {
             );
         }
         let ranks = topology.ranks() as usize;
-        let of_link = lengths(topology, heights);
+        let of_link = Lengths::new(topology, heights).of_link;
         let mut cables = Self {
             ranks,
             ends: Vec::new(),

@@ -10,9 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::planners::forest::{Resources, Route, SpanningTree, breadth_first};
+use crate::plan::Direction;
+use crate::planners::forest::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::planners::packing::weighted;
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 
 /// A network for both halves of a tree.
 pub struct Halves<'a> {
@@ -40,47 +41,47 @@ impl<'a> Halves<'a> {
 
     fn fans_out(&self, node: NodeId) -> bool {
         let able = self.topology.node(node);
-        if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.multicasts }
+        if self.topology.is_rank(node) { self.ranks_relay } else { able.multicasts() }
     }
 
     fn joins(&self, node: NodeId) -> bool {
         let able = self.topology.node(node);
-        if self.topology.is_rank(node) { self.ranks_relay } else { able.kind == Kind::Switch && able.reduces }
+        if self.topology.is_rank(node) { self.ranks_relay } else { able.reduces() }
     }
 
-    /// Returns a cheap tree of `root` and its price, if there is one.
-    pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<(f64, SpanningTree)> {
+    /// Returns a cheap tree of `root` under `prices`, one a resource, if there is a tree.
+    pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<Priced> {
         let topology = self.topology;
-        let of = |link: LinkId| prices[resources.of_link[link] as usize];
+        let of = |link: LinkId| prices[resources.of_link[link]];
         if self.mirrors {
             let both = |link: LinkId| of(link) + topology.reverse(link).map_or(0.0, of);
             let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node))?;
             let (root, routes) = below_single(topology, root, routes);
-            return Some((cost, SpanningTree { root, down: breadth_first(topology, root, routes, false), up: None }));
+            let down = breadth_first(topology, root, routes, Direction::Down);
+            return Some(Priced { tree: SpanningTree { root, down, up: None }, cost });
         }
         let (down_cost, down) = grow(topology, root, of, |node| self.fans_out(node))?;
         let (up_cost, mut up) = grow(&self.turned, root, of, |node| self.joins(node))?;
         up.iter_mut().for_each(|route| route.reverse());
-        let [down, up] =
-            [(down, false), (up, true)].map(|(routes, towards)| breadth_first(topology, root, routes, towards));
-        Some((down_cost + up_cost, SpanningTree { root, down, up: Some(up) }))
+        let down = breadth_first(topology, root, down, Direction::Down);
+        let up = breadth_first(topology, root, up, Direction::Up);
+        Some(Priced { tree: SpanningTree { root, down, up: Some(up) }, cost: down_cost + up_cost })
     }
 
     /// Returns the cheapest of the trees of these roots.
-    fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<(f64, SpanningTree)> {
+    fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<Priced> {
         let trees = roots.iter().filter_map(|&root| self.cheap_tree(resources, prices, root));
-        trees.min_by(|a, b| a.0.total_cmp(&b.0))
+        trees.min_by(|a, b| a.cost.total_cmp(&b.cost))
     }
 
-    /// Finds trees by multiplicative weights, whose roots take turns; returns them and their rates, none if no tree
-    /// reaches all ranks.
-    pub fn by_weights(&self, resources: &Resources, epsilon: f64, most: usize) -> (Vec<SpanningTree>, Vec<f64>) {
+    /// Finds trees by multiplicative weights, whose roots take turns; there are none if no tree reaches all ranks.
+    pub fn by_weights(&self, resources: &Resources, epsilon: f64, most: usize) -> Vec<Rated> {
         let able: Vec<NodeId> = self.roots.iter().copied().filter(|&node| !self.topology.is_rank(node)).collect();
         let roots = if able.is_empty() { &self.roots } else { &able };
         let next = |turn: usize, prices: &[f64]| {
             let candidates: Vec<NodeId> =
                 (0..TRIED.min(roots.len())).map(|i| roots[(turn + i * roots.len() / TRIED) % roots.len()]).collect();
-            self.cheapest(resources, prices, &candidates).map(|(_, tree)| tree)
+            self.cheapest(resources, prices, &candidates).map(|priced| priced.tree)
         };
         weighted(resources, epsilon, most, next).unwrap_or_default()
     }

@@ -3,13 +3,13 @@
 //! Every node but the root takes its cheapest incoming arc; a cycle among those is contracted, arcs into it cost what
 //! they cost more than the cycle's own, and so on. Cost: O(m) a contraction, at most n of them; few in practice.
 
-use super::super::forest::{Route, SpanningTree, breadth_first};
+use super::super::forest::{Priced, Route, SpanningTree, breadth_first};
 use super::Arc;
+use crate::plan::Direction;
 use crate::topology::{NodeId, Topology};
 
-/// Finds the cheapest pair of arborescences, a broadcast out of one root and a reduction into it, over all `roots`;
-/// returns its cost, too.
-pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId]) -> (f64, SpanningTree) {
+/// Finds the cheapest pair of arborescences, a broadcast out of one root and a reduction into it, over all `roots`.
+pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId]) -> Priced {
     let ranks = topology.ranks();
     let out: Vec<Edge> =
         arcs.iter().map(|arc| Edge { source: arc.source.0, target: arc.target.0, cost: arc.cost }).collect();
@@ -19,9 +19,9 @@ pub(super) fn cheapest_pair(topology: &Topology, arcs: Vec<Arc>, roots: &[NodeId
     let routes = |edges: &[Edge]| -> Vec<Route> {
         arborescence(ranks, root.0, edges).into_iter().map(|arc| arcs[arc].route.clone()).collect()
     };
-    let down = breadth_first(topology, root, routes(&out), false);
-    let up = breadth_first(topology, root, routes(&into), true);
-    (cost, SpanningTree { root, down, up: Some(up) })
+    let down = breadth_first(topology, root, routes(&out), Direction::Down);
+    let up = breadth_first(topology, root, routes(&into), Direction::Up);
+    Priced { tree: SpanningTree { root, down, up: Some(up) }, cost }
 }
 
 /// Finds the cheapest of `roots`, and its cost.

@@ -12,15 +12,24 @@ use super::{Arc, find, rooted};
 use crate::planners::forest::{Resources, SpanningTree};
 use crate::topology::{LinkId, NodeId, Topology};
 
+/// Trees of one rate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EqualTrees {
+    /// The bytes a second of each tree.
+    pub rate: f64,
+    /// The trees.
+    pub trees: Vec<SpanningTree>,
+}
+
 /// Returns `count` spanning trees and the largest rate that all of them can have at once; `None` if the network has
 /// switches, relays or unlike directions, or cannot hold so many trees.
-pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> Option<(f64, Vec<SpanningTree>)> {
+pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> Option<EqualTrees> {
     if !topology.is_symmetric() || !topology.is_direct() || topology.ranks() < 2 {
         return None;
     }
     let cables = cables(topology);
     let capacity: Vec<f64> =
-        cables.iter().map(|&cable| resources.capacity[resources.of_link[cable] as usize]).collect();
+        cables.iter().map(|&cable| resources.capacity[resources.of_link[cable]].bytes_per_second()).collect();
     let packed = |rate: f64| packed(topology, &cables, &capacity, count, rate);
     let rates = rates(&capacity, count);
     // Smaller rates leave more slots, so all rates after the first possible one are possible.
@@ -33,7 +42,7 @@ pub fn equal_trees(topology: &Topology, resources: &Resources, count: usize) -> 
         };
         rooted(topology, slots.into_iter().map(arc).collect(), None)
     };
-    Some((rate, packed(rate)?.into_iter().map(tree).collect()))
+    Some(EqualTrees { rate, trees: packed(rate)?.into_iter().map(tree).collect() })
 }
 
 /// Returns one link of each cable, those near the network's centre first, so that trees branch there.

@@ -52,7 +52,7 @@ pub enum ControlMessage {
 
 impl ControlMessage {
     /// Returns the message as bytes: a kind, a number, a text; before the text of a cut goes the life.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let cut;
         let (kind, number, text): (u8, u32, &[u8]) = match self {
             Self::Above(message) => (0, 0, message),
@@ -72,7 +72,7 @@ impl ControlMessage {
     ///
     /// # Errors
     /// If the bytes are no control message.
-    pub fn from_bytes(bytes: &[u8]) -> error::Result<Self> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> error::Result<Self> {
         let Some((&[kind, a, b, c, d], rest)) = bytes.split_first_chunk::<5>() else {
             return Err(Error::new("a control message is too short; all ranks need the same treefold"));
         };
@@ -121,7 +121,7 @@ impl Mesh {
     fn handle(&mut self, origin: NodeId, message: ControlMessage) -> Result<(), Failure> {
         match message {
             ControlMessage::Above(message) => self.inbox.push_back((origin, message)),
-            ControlMessage::Ping => self.broadcast(&ControlMessage::Pong),
+            ControlMessage::Ping => self.announce(&ControlMessage::Pong),
             ControlMessage::Pong => self.has_answered[origin] = true,
             ControlMessage::GiveUp { sequence, cause } if self.at_work && sequence == self.sequence => {
                 return Err(Failure::GivenUp(cause));
@@ -151,8 +151,14 @@ impl Mesh {
         }
     }
 
+    /// Sends a message of the layer above to every rank, which gets it from [`Mesh::receive`].
+    pub fn broadcast(&mut self, message: Vec<u8>) {
+        self.announce(&ControlMessage::Above(message));
+    }
+
     /// Sends a control message to every rank.
-    pub fn broadcast(&mut self, message: &ControlMessage) {
+    #[doc(hidden)]
+    pub fn announce(&mut self, message: &ControlMessage) {
         self.broadcasts += 1;
         let frame = Frame { kind: Kind::Control, sequence: 0, transfer: self.broadcasts, origin: self.rank, length: 0 };
         let bytes = frame.with_body(&message.to_bytes());
@@ -169,7 +175,7 @@ impl Mesh {
 
     /// Ends the operation at work on every rank.
     pub(super) fn give_up(&mut self, cause: String) -> Result<(), Failure> {
-        self.broadcast(&ControlMessage::GiveUp { sequence: self.sequence, cause: cause.clone() });
+        self.announce(&ControlMessage::GiveUp { sequence: self.sequence, cause: cause.clone() });
         Err(Failure::GivenUp(cause))
     }
 
@@ -192,14 +198,14 @@ impl Mesh {
 
     fn report_gone(&mut self, rank: NodeId, cause: String) -> Result<(), Failure> {
         if self.faults.lose(rank, self.rank, &cause) {
-            self.broadcast(&ControlMessage::Gone { rank, cause });
+            self.announce(&ControlMessage::Gone { rank, cause });
         }
         self.check_faults()
     }
 
     fn report_cut(&mut self, peer: NodeId, life: u32, cause: String, needed: bool) -> Result<(), Failure> {
         if self.faults.cut(peer, self.rank, life, &cause) {
-            self.broadcast(&ControlMessage::Cut { rank: peer, life, cause: cause.clone() });
+            self.announce(&ControlMessage::Cut { rank: peer, life, cause: cause.clone() });
         }
         self.check_faults()?;
         if needed { Err(Failure::Cut { rank: peer, by: self.rank, cause }) } else { Ok(()) }
@@ -221,7 +227,7 @@ impl Mesh {
     pub(super) fn ping(&mut self) {
         self.has_answered.fill(false);
         self.has_answered[self.rank] = true;
-        self.broadcast(&ControlMessage::Ping);
+        self.announce(&ControlMessage::Ping);
     }
 
     /// Reports the ranks that have not answered the last ping.

@@ -1,7 +1,5 @@
 //! A phase of a job on its way: which messages may leave, and what their receipts set free.
 
-use std::num::NonZeroU16;
-
 use super::calendar::Calendar;
 use super::filling::QueueId;
 use super::links::SharedLinks;
@@ -79,7 +77,7 @@ impl Run {
         let obstacles = |message: &workload::Message| {
             let parts = &workload.parts_of[range(&message.parts)];
             let gates = parts.iter().filter(|&&part| workload.parts[part as usize].before.is_some()).count();
-            gates as u32 + u32::from(message.step > 0)
+            gates as u32 + u32::from(message.step.is_some())
         };
         let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
         let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
@@ -179,7 +177,7 @@ impl Run {
     /// Lets the next chunk leave, or the next step of the port.
     fn after_departure(&mut self, id: MessageId, links: &mut SharedLinks) {
         let message = &self.workload.messages[id];
-        if message.step > 0 {
+        if message.step.is_some() {
             let port = links.port(self.queue[id]).index();
             self.ports[port].open -= 1;
             if self.ports[port].open == 0 {
@@ -272,7 +270,7 @@ impl Run {
             lane: message.lane,
             tree,
             phase: record.phase,
-            step: NonZeroU16::new(message.step),
+            step: message.step,
             chunk: self.progress[id].started - 1,
             reduces,
             bytes: message.bytes.0,

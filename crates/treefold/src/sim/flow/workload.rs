@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::quantities::{Amount, Rate};
-use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, order_by_step, pipeline};
+use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, order_by_step, pipeline};
 use crate::sim::numbers::numbers;
 use crate::topology::NodeId;
 use crate::units::Bytes;
@@ -32,8 +32,8 @@ pub(super) struct Message {
     pub rate_limit: Rate,
     /// Its parts: `Workload::parts_of[parts]`.
     pub parts: Range<u32>,
-    /// Step, from 1; 0 in streams.
-    pub step: u16,
+    /// Its step; `None` in streams.
+    pub step: Option<Step>,
     /// The message that leaves next by the same port, in order of steps; in streams there is none.
     pub next_on_port: Option<MessageId>,
 }

@@ -33,9 +33,10 @@ use super::workload::{self, Workload};
 use super::{FabricStats, Outcome};
 use crate::error::Result;
 use crate::plan::{LaneRoutes, Plan};
+use crate::sim::Watch;
 use crate::sim::jobs::Placed;
 use crate::sim::trace::Trace;
-use crate::topology::{Kind, LinkId, NodeId, Topology};
+use crate::topology::{Abilities, LinkId, NodeId, Topology};
 use crate::units::{Bytes, Seconds};
 use crate::{bail, misfit};
 use endpoint::Endpoint;
@@ -205,7 +206,7 @@ pub fn applies(plan: &Plan, options: &Options) -> Result<bool> {
 
 /// Returns whether all plans for a network run on a fabric unless the options say otherwise.
 pub fn is_default(topology: &Topology) -> bool {
-    topology.nodes().iter().any(|node| node.reduces && node.multicasts && node.latency.picoseconds() > 0)
+    topology.nodes().iter().any(|node| node.abilities() == Abilities::BOTH && node.latency.picoseconds() > 0)
 }
 
 /// Lists what reads options when a fabric runs `plan`.
@@ -229,16 +230,10 @@ pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
 /// Simulates a plan on a fabric.
 ///
 /// # Errors
-/// If switches cannot execute the plan, a wave never ends, or `go_on` says no.
-pub fn simulate(
-    plan: &Plan,
-    size: Bytes,
-    options: &Options,
-    record: bool,
-    go_on: &mut dyn FnMut(Seconds) -> bool,
-) -> Result<Outcome> {
+/// If switches cannot execute the plan, a wave never ends, or `watch` ends the simulation.
+pub fn simulate(plan: &Plan, size: Bytes, options: &Options, mut watch: Watch) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
-    if record && in_network {
+    if watch.transfers && in_network {
         misfit!("an in-network plan has too many packets to record each one: drop the trace, or use --simulator flow");
     }
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
@@ -249,7 +244,7 @@ pub fn simulate(
     split_latencies(&plan.topology, &mut machine);
     let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
-    take_turns(&mut world, machine.lookahead(), &mut |cycle| go_on(machine.clock.seconds_for(cycle as f64)))?;
+    take_turns(&mut world, machine.lookahead(), &mut |cycle| watch.goes_on(machine.clock.seconds_for(cycle as f64)))?;
     world.host_error(plan)?;
     if let Some(what) = world.left(plan) {
         misfit!("stuck: {what}");
@@ -257,7 +252,7 @@ pub fn simulate(
     if let Some(fault) = &world.stats.fault {
         bail!("{fault}; this is a bug of the simulator");
     }
-    Ok(world.outcome(plan, size, &machine, record))
+    Ok(world.outcome(plan, size, &machine, watch.transfers))
 }
 
 /// Returns the options with the payload of a fabric's packets.
@@ -284,7 +279,7 @@ pub fn check(options: &Options) -> Result<()> {
 fn split_latencies(topology: &Topology, machine: &mut Machine) {
     let half = |node: NodeId, clock: f64| {
         let node = topology.node(node);
-        let own = if node.kind == Kind::Switch { node.latency.seconds() } else { 0.0 };
+        let own = if node.is_switch() { node.latency.seconds() } else { 0.0 };
         own * clock / 2.0
     };
     for (link, channel) in topology.links().iter().zip(&mut machine.links) {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::ids::ids;
 use crate::plan::{LaneRef, Plan, for_each_step};
 use crate::sim::jobs::Placed;
-use crate::topology::{Kind, Link, LinkId, Node, NodeId, Topology};
+use crate::topology::{Link, LinkId, NodeId, Topology};
 use crate::units::Frequency;
 use crate::{bail, misfit};
 
@@ -178,10 +178,10 @@ impl Timing<'_> {
 
     /// Returns the cycles that a node's router takes beyond the least that any router takes.
     fn pipeline(&self, node: NodeId) -> u64 {
-        let Node { kind, latency, .. } = self.topology.node(node);
-        let of_kind = if *kind == Kind::Switch { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
+        let node = self.topology.node(node);
+        let of_kind = if node.is_switch() { MIN_ROUTER_CYCLES + 1 } else { MIN_ROUTER_CYCLES };
         let router_cycles = self.options.router_cycles.unwrap_or(of_kind);
-        u64::from(router_cycles - MIN_ROUTER_CYCLES) + self.cycles(latency.seconds())
+        u64::from(router_cycles - MIN_ROUTER_CYCLES) + self.cycles(node.latency.seconds())
     }
 
     /// Makes the wire of a link.
@@ -240,7 +240,7 @@ fn parameters(
     let mut is_rank = vec![false; topology.nodes().len()];
     jobs.iter().flat_map(|job| job.ranks()).for_each(|&rank| is_rank[rank] = true);
     let of_node = |node| {
-        let has_background = with_background && topology.node(node).kind == Kind::Accelerator;
+        let has_background = with_background && !topology.node(node).is_switch();
         let role = Role { is_rank: is_rank[node], passed: passed[node], has_background };
         parameters_of(topology, node, role, default_ports, options)
     };
@@ -264,9 +264,9 @@ fn parameters_of(
     default_ports: u32,
     options: &Options,
 ) -> Result<NodeParameters> {
-    let switch = topology.node(node).kind == Kind::Switch;
+    let switch = topology.node(node).is_switch();
     let peers = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
-    let linked = peers.into_iter().any(|peer| topology.node(peer).kind == Kind::Accelerator);
+    let linked = peers.into_iter().any(|peer| !topology.node(peer).is_switch());
     // Two interfaces that share a link need a router between.
     let has_router = switch || linked || passed || has_background;
     let links = topology.outgoing(node).len().max(topology.incoming(node).len()) as u32;

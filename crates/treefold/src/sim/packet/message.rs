@@ -1,6 +1,5 @@
 //! A transfer as the network carries it.
 
-use std::num::NonZeroU16;
 use std::ops::Range;
 
 use super::machine::InterfaceId;
@@ -8,8 +7,8 @@ use super::options::{FlowControl, Options};
 use super::workload::ELEMENT;
 use crate::error::Result;
 use crate::misfit;
-use crate::plan::LaneRef;
 use crate::plan::schedule::{Op, Schedule, TransferId};
+use crate::plan::{LaneRef, Step};
 use crate::random::Random;
 use crate::sim::jobs::Placed;
 use crate::sim::trace;
@@ -48,8 +47,8 @@ pub struct Message {
     pub chunk: u32,
     /// Its phase.
     pub phase: u16,
-    /// Its step of the phase, from 1; 0 in streams.
-    pub phase_step: u16,
+    /// Its step of the phase; `None` in streams.
+    pub phase_step: Option<Step>,
     /// Its step of the schedule tables, from 1, counted through all phases.
     pub step: u32,
     /// Rank among the channels of an input: lowest first.
@@ -116,7 +115,7 @@ impl Message {
             lane: self.lane,
             tree: self.tree,
             phase: self.phase,
-            step: NonZeroU16::new(self.phase_step),
+            step: self.phase_step,
             chunk: self.chunk,
             reduces: self.aggregation.is_some(),
             bytes: self.bytes as f64,

@@ -367,14 +367,14 @@ pub enum Fence {
 }
 
 /// The MultiTree paper's clock, in Hz.
-pub const DEFAULT_CLOCK: Frequency = Frequency::known(1e9);
+pub(crate) const DEFAULT_CLOCK: Frequency = Frequency::known(1e9);
 /// The most virtual channels of a port.
-pub const MAX_VIRTUAL_CHANNELS: u32 = 16;
+pub(crate) const MAX_VIRTUAL_CHANNELS: u32 = 16;
 /// Software's cost of synchronisation. It is calibrated: software's ring on 16 accelerators of a DGX-2 is then 18 times
 /// slower than pushes where vectors are small.
-pub const DEFAULT_SYNC_COST: Time = Time::from_picoseconds(80_000);
+pub(crate) const DEFAULT_SYNC_COST: Time = Time::from_picoseconds(80_000);
 /// The fewest cycles of a router's pipeline: it allocates channels, then the switch, then the crossbar, a cycle each.
-pub const MIN_ROUTER_CYCLES: u32 = 3;
+pub(crate) const MIN_ROUTER_CYCLES: u32 = 3;
 
 impl Options {
     /// Refuses a machine that cannot work.
@@ -421,7 +421,7 @@ impl Options {
     }
 
     /// Returns the cycles in which an accelerator adds up a message of `elements`, by the authors' formula.
-    pub fn aggregation_cycles(&self, elements: u64) -> u64 {
+    pub(crate) fn aggregation_cycles(&self, elements: u64) -> u64 {
         let (elements_each, lanes) = (elements.div_ceil(self.processing_elements.into()), self.lanes.into());
         elements_each.div_ceil(lanes) * u64::from(self.processing_elements)
     }

@@ -12,7 +12,7 @@ use crate::plan::Walkable;
 
 /// What reads options: a kind of machine, or a use of trees on one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub(super) enum Reader {
     /// Routers and network interfaces.
     Routers,
     /// Software that writes data and flags over a fabric.
@@ -69,19 +69,24 @@ pub struct Unread {
 pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Vec<Unread>> {
     let plan = plan.into().walked();
     let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
-    let (schema, mut values, defaults) = (schema::<Options>(), values_of(options), values_of(&Options::default()));
+    let (schema, values, defaults) = (schema::<Options>(), values_of(options), values_of(&Options::default()));
     let properties = schema["properties"].as_object().expect("a struct has properties");
-    let given = properties.iter().filter(|(name, _)| values[*name] != defaults[*name]);
-    let given: Vec<_> = given.collect();
-    // The default of multicasts alone: nothing bounds their waves.
-    if values["waves"].is_null() && readers.iter().all(|reader| *reader == Reader::Multicast) {
-        values["waves"] = 0.into();
-    }
+    let in_force = in_force(&values, &readers);
     let of = |(name, declared): (&String, &Value)| {
-        let why = reason(declared, &readers, &values)?;
+        let why = reason(declared, &readers, &in_force)?;
         Some(Unread { option: name.clone(), value: written(&values[name], declared), why })
     };
-    Ok(given.into_iter().filter_map(of).collect())
+    Ok(properties.iter().filter(|(name, _)| values[*name] != defaults[*name]).filter_map(of).collect())
+}
+
+/// Returns the values with which a plan with these readers is simulated. If multicasts are the only ones, nothing
+/// bounds their waves, unless the options do.
+fn in_force(values: &Value, readers: &[Reader]) -> Value {
+    let mut in_force = values.clone();
+    if values["waves"].is_null() && readers.iter().all(|reader| *reader == Reader::Multicast) {
+        in_force["waves"] = 0.into();
+    }
+    in_force
 }
 
 /// Refuses options that were given and that the simulation of `plan` does not read.
@@ -114,8 +119,8 @@ fn values_of(options: &Options) -> Value {
     serde_json::to_value(options).expect("options are plain values")
 }
 
-/// Says why an option has no effect; `None` if it has one.
-fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String> {
+/// Says why an option has no effect, given the values in force; `None` if it has one.
+fn reason(declared: &Value, readers: &[Reader], in_force: &Value) -> Option<String> {
     let list = |of: &dyn Fn(&str) -> bool| {
         let all = [Reader::Routers, Reader::Software, Reader::Push, Reader::Pull, Reader::Multicast];
         let names = all.into_iter().map(Reader::names).filter(|(name, _)| of(name)).map(|(_, shown)| shown);
@@ -132,7 +137,7 @@ fn reason(declared: &Value, readers: &[Reader], values: &Value) -> Option<String
     let unless: Vec<&str> = declared["x-unless"].as_array()?.iter().filter_map(Value::as_str).collect();
     let holds = |condition: &&str| {
         let (other, value) = condition.split_once('=').expect("an option and its value");
-        values[other] == value.parse::<Value>().expect("a plain value")
+        in_force[other] == value.parse::<Value>().expect("a plain value")
     };
     unless.iter().all(holds).then(|| format!("with {} nothing reads it", listed(&unless)))
 }

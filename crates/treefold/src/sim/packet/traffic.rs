@@ -194,7 +194,7 @@ fn template(background: &Background, options: &Options) -> Message {
         tree: 0,
         chunk: 0,
         phase: 0,
-        phase_step: 0,
+        phase_step: None,
         step: 0,
         // No message of a plan goes before it at an input.
         priority: 0,

@@ -17,7 +17,7 @@ use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, Pace, Plan};
 use crate::sim::background::Pairs;
 use crate::sim::jobs::Placed;
-use crate::topology::{Kind, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 
 ids! {
     /// A message of a workload.
@@ -348,5 +348,5 @@ impl Workload {
 /// Finds a switch that is more than a place on a route.
 pub fn switch_in_trees(plan: &Plan) -> Option<NodeId> {
     let ends = plan.edges.lane.iter().flat_map(|&lane| <[NodeId; 2]>::from(plan.lanes.ends(lane)));
-    ends.into_iter().find(|&node| plan.topology.node(node).kind == Kind::Switch)
+    ends.into_iter().find(|&node| plan.topology.node(node).is_switch())
 }

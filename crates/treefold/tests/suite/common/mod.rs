@@ -9,9 +9,9 @@ pub mod oracle;
 use std::ops::Range;
 use std::sync::Arc;
 
-use treefold::plan::{Chunk, Direction, Draft, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Tree};
+use treefold::plan::{Chunk, Direction, Draft, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Step, Tree};
 use treefold::planners::{self, Options};
-use treefold::topology::{Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
+use treefold::topology::{Abilities, Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Time};
 
 /// The network of a spec.
@@ -56,7 +56,7 @@ pub fn cabled(nodes: Vec<Node>, cables: &[(u32, u32)], ranks: Option<Vec<u32>>) 
 /// A switch `S0` with these abilities and `count` accelerators on it; the switch is node `count`.
 pub fn star(count: u32, reduces: bool, multicasts: bool) -> Arc<Topology> {
     let mut nodes = accelerators(count);
-    nodes.push(Node { reduces, multicasts, ..Node::switch("S0") });
+    nodes.push(Node::switch("S0", Abilities { reduces, multicasts }));
     let cables: Vec<_> = (0..count).map(|rank| (rank, count)).collect();
     cabled(nodes, &cables, None)
 }
@@ -72,9 +72,10 @@ pub fn lane(plan: &mut Draft, source: u32, target: u32) -> LaneId {
     }
 }
 
-/// A half of `(source, target, step)`, breadth-first from the root.
+/// A half of `(source, target, step)`, breadth-first from the root; step 0 is none.
 pub fn half(plan: &mut Draft, edges: &[(u32, u32, u16)]) -> Half {
-    let edges: Vec<_> = edges.iter().map(|&(source, target, step)| (lane(plan, source, target), step)).collect();
+    let edges: Vec<_> =
+        edges.iter().map(|&(source, target, step)| (lane(plan, source, target), Step::new(step))).collect();
     plan.own_half(edges)
 }
 
@@ -93,14 +94,15 @@ pub fn edges_of(plan: &Plan, phase: &Phase) -> Vec<(Direction, Edge)> {
 /// lane as one message.
 pub fn messages_per_link(plan: &Plan, phase: &Phase, joined: bool) -> Vec<Vec<u64>> {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut transfers: Vec<_> = edges_of(plan, phase).into_iter().map(|(_, edge)| (edge.step, edge.lane)).collect();
+    let mut transfers: Vec<_> =
+        edges_of(plan, phase).into_iter().map(|(_, edge)| (edge.step.unwrap(), edge.lane)).collect();
     if joined {
         transfers.sort_unstable();
         transfers.dedup();
     }
-    let mut used = vec![vec![0; plan.topology.links().len()]; phase.steps.into()];
+    let mut used = vec![vec![0; plan.topology.links().len()]; phase.steps.unwrap().get().into()];
     for (step, lane) in transfers {
-        routes.of(lane).iter().for_each(|&link: &LinkId| used[usize::from(step) - 1][link] += 1);
+        routes.of(lane).iter().for_each(|&link: &LinkId| used[usize::from(step.get()) - 1][link] += 1);
     }
     used
 }

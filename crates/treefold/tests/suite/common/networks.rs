@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::plan::{Chunk, Plan};
-use treefold::planners::forest::{self, Resources};
+use treefold::planners::forest::{self, Rated, Resources};
 use treefold::planners::options::{NeighborOrder, TreeOrder};
 use treefold::planners::{self, Options, PLANNERS, packing};
 use treefold::random::Random;
-use treefold::topology::{Link, Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
 
 use super::spec;
@@ -66,11 +66,9 @@ fn wishes() -> impl Strategy<Value = Wish> {
 
 impl Wish {
     fn nodes(&self) -> Vec<Node> {
-        let able = |i: u32| Node {
-            reduces: i.is_multiple_of(2),
-            multicasts: i.is_multiple_of(3),
-            latency: Time::from_picoseconds(150_000),
-            ..Node::switch(format!("S{i}"))
+        let able = |i: u32| {
+            let abilities = Abilities { reduces: i.is_multiple_of(2), multicasts: i.is_multiple_of(3) };
+            Node { latency: Time::from_picoseconds(150_000), ..Node::switch(format!("S{i}"), abilities) }
         };
         (0..self.switches).map(able).chain((0..self.accelerators).map(|i| Node::accelerator(format!("A{i}")))).collect()
     }
@@ -159,8 +157,8 @@ fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let mut random = Random::new(options.seed);
     let mut prices = || resources.capacity.iter().map(|_| random.unit()).collect::<Vec<f64>>();
-    let rates = [1.0, 0.3, 1.7];
-    let trees = rates.map(|_| packing::cheapest_tree(topology, &resources, &prices(), &roots).1);
+    let mut rated = |rate| Rated { tree: packing::cheapest_tree(topology, &resources, &prices(), &roots).tree, rate };
+    let trees = [1.0, 0.3, 1.7].map(&mut rated);
     let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
-    forest::plan(topology, "forest", &trees, &rates, chunk)
+    forest::plan(topology, "forest", &trees, chunk).prove().expect("the trees reach all ranks")
 }

@@ -83,7 +83,7 @@ fn key_of_transfer(plan: &Plan, schedule: &Schedule, id: TransferId, known: impl
     let (phase, step) = (schedule.phase[id], schedule.step[id]);
     let lane = schedule.lane[id].expect("not a local copy").index();
     if !plan.phases[usize::from(phase)].pace.is_stream() {
-        return (phase, lane, step, 0, false, 0);
+        return (phase, lane, step.unwrap().get(), 0, false, 0);
     }
     let tree = tree_of(plan, schedule, id);
     let chunk = |chunk| (phase, lane, 0, tree, schedule.op[id] == Op::Reduce, chunk);

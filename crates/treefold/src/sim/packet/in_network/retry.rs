@@ -16,6 +16,7 @@ use super::mixed;
 use super::packet::Packet;
 use super::parameters::Parameters;
 use super::port::LinkEnd;
+use crate::random::unit;
 
 /// Makes the errors of packets other random numbers than those of acknowledgements.
 const PACKETS: u64 = 0x51ed_270b_35a1_7c3d;
@@ -42,8 +43,7 @@ impl Errors {
     /// Says whether what arrives now is corrupt.
     fn hit(&mut self) -> bool {
         self.arrived += 1;
-        let random = (mixed(self.seed, self.link, self.arrived) >> 11) as f64 / (1u64 << 53) as f64;
-        random < self.rate
+        unit(mixed(self.seed, self.link, self.arrived)) < self.rate
     }
 }
 
