@@ -15,7 +15,7 @@ from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
-from treefold.simulation import Simulator, fitted, machine_options, simulate, simulator_of
+from treefold.simulation import Simulator, fitted, simulate, simulator_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -102,8 +102,8 @@ def compare(
 
 def _given(simulator: Simulator) -> set[str]:
     """Return the options of a simulator's machine that are not at their defaults."""
-    default, values = machine_options(Machine()), machine_options(simulator.machine)
-    return {name for name, value in values.items() if value != default[name]}
+    default, machine = vars(Machine()), simulator.machine or Machine()
+    return {name for name, value in vars(machine).items() if value != default[name]}
 
 
 def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, is_reported: bool) -> list[Prediction]:
@@ -235,5 +235,5 @@ def common_machine(network: Topology, names: Sequence[str], simulator: Simulator
     machine = simulator.machine or Machine()
     if any(map(planning.is_in_network, names)) and planning.is_fabric(network):
         machine = replace(machine, switches=machine.switches or "fabric")
-    _core.check_machine(network, machine_options(machine))
+    _core.check_machine(network, machine)
     return Simulator("packet", machine)

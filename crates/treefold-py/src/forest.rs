@@ -11,7 +11,7 @@ use treefold::planners::in_network::steiner::Halves;
 use treefold::planners::{Heights, Options, gost, packing, surviving};
 use treefold::topology;
 
-use crate::options::read_text;
+use crate::options::Known;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{Column, MisfitError, raise};
@@ -181,9 +181,9 @@ impl Forest {
         Ok(of_plan.iter().filter(|(tree, _)| trees.contains(tree)).count())
     }
 
-    /// Add the trees of GOST within the limits of `options`, which is the text of a JSON object.
-    fn grow(&self, py: Python<'_>, options: &str) -> PyResult<Growth> {
-        let options: Options = read_text(options)?;
+    /// Add the trees of GOST within the limits of `options`.
+    fn grow(&self, py: Python<'_>, options: Known<Options>) -> PyResult<Growth> {
+        let Known(options) = options;
         let grown = py.detach(|| gost::grow(&self.topology, &options)).map_err(raise)?;
         self.trees().extend(grown.trees);
         let least_rate = grown.least_rate.bytes_per_second();

@@ -16,6 +16,7 @@ use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Tree, Walkable};
+use crate::bail;
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -25,7 +26,7 @@ use parts::{ChunkOf, Parts, part_of};
 /// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
 ///
 /// # Errors
-/// If the plan asks for more chunks than treefold handles.
+/// If no vector has such a size, an element has no bytes, or the plan asks for more chunks than treefold handles.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,7 +67,7 @@ pub fn lower<'a>(plan: impl Into<Walkable<'a>>, elements: u64, element_bytes: u6
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn lower_for(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
-    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
+    let size = vector_size(elements, element_bytes)?;
     check_chunks(plan, size)?;
     Ok(lower_with(plan, elements, |phase, routes| best_chunks(plan, phase, routes, size, overhead)))
 }
@@ -82,12 +83,20 @@ pub(super) fn lower_in_sub_flows(
     overhead: Time,
     sub_flows: u32,
 ) -> Result<Schedule> {
-    let size = Bytes::new(elements.saturating_mul(element_bytes))?;
+    let size = vector_size(elements, element_bytes)?;
     check_chunks(plan, size)?;
     Ok(lower_with(plan, elements, |phase, routes| match phase.pace {
         Pace::SubFlows => in_chunks(plan, phase, sub_flows),
         _ => best_chunks(plan, phase, routes, size, overhead),
     }))
+}
+
+/// Returns the size of a vector of `elements` elements of `element_bytes` bytes.
+fn vector_size(elements: u64, element_bytes: u64) -> Result<Bytes> {
+    if element_bytes == 0 {
+        bail!("element_bytes must be at least 1, got 0");
+    }
+    Bytes::new(elements.saturating_mul(element_bytes))
 }
 
 /// Returns the number of chunks of each tree of a streamed phase that is best where a message costs a rank `overhead`.

@@ -7,7 +7,7 @@ use super::in_network;
 use super::options::Options;
 use crate::error::Result;
 use crate::misfit;
-use crate::options::{schema, written};
+use crate::options::{properties, written};
 use crate::plan::Walkable;
 
 /// What reads options: a kind of machine, or a use of trees on one.
@@ -69,9 +69,8 @@ pub struct Unread {
 pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Vec<Unread>> {
     let plan = plan.into().walked();
     let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
-    let (schema, mut values, defaults) = (schema::<Options>(), values_of(options), values_of(&Options::default()));
-    let properties = schema["properties"].as_object().expect("a struct has properties");
-    let given = properties.iter().filter(|(name, _)| values[*name] != defaults[*name]);
+    let (mut values, defaults) = (values_of(options), values_of(&Options::default()));
+    let given = properties::<Options>().iter().filter(|(name, _)| values[*name] != defaults[*name]);
     let given: Vec<_> = given.collect();
     // The default of multicasts alone: nothing bounds their waves.
     if values["waves"].is_null() && readers.iter().all(|reader| *reader == Reader::Multicast) {
