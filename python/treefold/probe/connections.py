@@ -97,7 +97,7 @@ def _call(
             send_frame(connection, {"token": token, "rank": own})
         except OSError as error:
             where = f"{worker['address']} port {worker['port']} ({error.strerror or error})"
-            remedy = "open firewalls between them, or choose another interface with --interface or TREEFOLD_INTERFACE"
+            remedy = "open firewalls between them, or choose another interface (TREEFOLD_INTERFACE)"
             return f"{_name(own, workers)} cannot reach {_name(other, workers)} at {where}; {remedy}"
         into[other] = connection
         return None

@@ -85,7 +85,7 @@ def measure(
 
     """
     if meeting.size < 2:
-        raise TreefoldError("a probe measures between workers, and there is 1; start at least 2, or use --local 2")
+        raise TreefoldError("a probe measures between workers, and there is 1; start 2, as with runtime.local(2)")
     listener, error = _listener(meeting)
     with closing(listener):
         workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))

@@ -48,7 +48,7 @@ def accelerator_of(given: Any, assumed: str, numbers: str | None) -> Accelerator
     if isinstance(accelerator, Systolic):
         raise TreefoldError(
             f"numbers {name}: {accelerator.name} computes with numbers of {8 * accelerator.number_bytes} bits only; "
-            "drop --numbers, or take --accelerator h100"
+            "leave them out, or take accelerator='h100'"
         )
     return accelerator.computing_with(name)
 
