@@ -12,7 +12,7 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
-from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
+from treefold.planning.request import Request, changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, fitted, simulate, simulator_of
@@ -89,11 +89,18 @@ def compare(
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
-    checks.root(root, network.ranks)
-    collective = checks.name("collective", collective, COLLECTIVES)
+    request = requested(
+        under(network, link_model),
+        "auto",
+        size_bytes=sizes[0],
+        collective=checks.name("collective", collective, COLLECTIVES),
+        root=root,
+        simulator=common.name,
+        options=PlannerOptions(),
+    )
     asked = options_of(compare, names, options)
     common = common_machine(network, names, common)
-    race = _Race(under(network, link_model), common, link_model, collective, root, asked, set())
+    race = _Race(request, common, link_model, asked, set())
     rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
     for option in sorted(_given(common) - race.read):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)
@@ -129,26 +136,17 @@ def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, i
 class _Race:
     """A comparison under way: everything that its predictions share, and each algorithm's options."""
 
-    network: Topology
+    request: Request
+    """What all plans share; the algorithm, the size and the options differ."""
     simulator: Simulator
     link_model: str
-    collective: str
-    root: int
     options: Mapping[str, PlannerOptions]
     read: set[str]
     """The options of the machine that some plan has read."""
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
-        request = requested(
-            self.network,
-            name,
-            size_bytes=size,
-            collective=self.collective,
-            root=self.root,
-            simulator=self.simulator.name,
-            options=self.options[name],
-        )
+        request = replace(self.request, algorithm=name, size_bytes=size, options=self.options[name])
         plan, _, choice = explained_plan(request)
         used = fitted(plan, self.simulator)
         self.read.update(_given(used))
