@@ -181,7 +181,7 @@ def _as_rank(callers: list[bytes], stay: bool) -> None:
             for _ in callers:
                 failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 2 * _SILENCE_S)
                 if failure is not None:
-                    check_message(str(treefold.TreefoldError(failure[-1] or failure[0])))
+                    check_message(str(treefold.TreefoldError(failure.text or failure.kind)))
         except treefold.TreefoldError as error:
             check_refusal(error)
         finally:

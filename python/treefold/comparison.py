@@ -89,20 +89,14 @@ def compare(
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
-    request = requested(
-        under(network, link_model),
-        "auto",
-        size_bytes=sizes[0],
-        collective=checks.name("collective", collective, COLLECTIVES),
-        root=root,
-        simulator=common.name,
-        options=PlannerOptions(),
-    )
+    collective = checks.name("collective", collective, COLLECTIVES)
+    what: dict[str, Any] = {"collective": collective, "root": root, "simulator": common.name}
+    # Its algorithm, size and options are only the first of those that follow.
+    request = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
     asked = options_of(compare, names, options)
-    common = common_machine(network, names, common)
-    race = _Race(request, common, link_model, asked, set())
+    race = _Race(request, common_machine(network, names, common), link_model, asked, set())
     rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
-    for option in sorted(_given(common) - race.read):
+    for option in sorted(_given(race.simulator) - race.read):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)
     return Comparison(rows)
 
