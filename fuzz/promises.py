@@ -33,7 +33,7 @@ def check_time(plan: treefold.Plan, simulator: str) -> float:
     """Check that a simulator predicts a possible time, and return it in seconds."""
     # `treefold.simulate` would also compute bounds.
     if simulator == "analytic":
-        time_s = _core.simulate_analytic(plan, [SIZE_BYTES])[0][0]
+        time_s = _core.simulate_analytic(plan, SIZE_BYTES).time_s
     else:
         time_s = _core.simulate_flow(plan, SIZE_BYTES, False).time_s
     if not math.isfinite(time_s) or time_s < 0 or (time_s == 0 and plan.topology.ranks > 1):

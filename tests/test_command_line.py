@@ -10,6 +10,7 @@ import typer
 
 from commands import TREEFOLD, command
 from treefold.cli.main import app, main
+from treefold.cli.wording import in_options
 
 
 @pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",), ("plan", "-h"), ("run", "--help")])
@@ -145,3 +146,28 @@ def test_a_python_that_is_too_old_is_named_in_one_line():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     refusal = "error: treefold needs Python 3.10 or newer, and this is Python 3.9.1\n"
     assert (done.returncode, done.stderr) == (1, refusal)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("take overlap='bucket', or drop bucket_bytes", "take --overlap bucket, or drop --bucket"),
+        ("batch must be at least 1, got 0", "--batch must be at least 1, got 0"),
+        ("a larger model_parallel", "a larger --model-parallel"),
+        ("drop model_parallel=4, or take", "drop --model-parallel 4, or take"),
+        ("give them one, such as bandwidth_Bps=1.25e9", "give them one, such as --bandwidth 1.25GB/s"),
+        ("allow at least most_bytes=19922944", "allow at least --bytes 19MiB"),
+        ("1 link takes 0s; set latency_s", "1 link takes 0s; set --latency"),
+        ("adapt=True works over tcp", "--adapt works over tcp"),
+        ("raise them with treefold.Machine(buffer_flits=N)", "raise them with --set buffer_flits=N"),
+        ("is_whole=True shows them; as_dict() lists them", "--all shows them; --json lists them"),
+        ("on this machine alone, runtime.local(4) will do", "on this machine alone, --local 4 will do"),
+        # Options of a machine, fields of files and names of people are not the command line's.
+        ("barrier=true has no effect", "barrier=true has no effect"),
+        ("x.json: links[0]: bandwidth_Bps must be above 0", "x.json: links[0]: bandwidth_Bps must be above 0"),
+        ("node 'model_parallel' is unknown", "node 'model_parallel' is unknown"),
+        ("layer fc: batch must be whole", "layer fc: batch must be whole"),
+    ],
+)
+def test_the_command_line_says_options_where_the_library_says_parameters(said, shown):
+    assert in_options(said) == shown

@@ -168,7 +168,7 @@ def test_a_plan_for_another_number_of_ranks_or_another_collective():
     errors = together(lambda team: None, 3, plan=treefold.plan("ring:4", "ring"))
     assert ["3 workers for 4 ranks of network 'ring:4'" in str(error) for error in errors] == [True] * 3
     errors = together(lambda team: None, 3, plan=treefold.plan("ring:3", "ring", collective="all-gather"))
-    assert ["run that plan with --collective all-gather" in str(error) for error in errors] == [True] * 3
+    assert ["run that with collective='all-gather'" in str(error) for error in errors] == [True] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Help: short, with examples that work, whole sentences, and defaults that can be typed."""
 
-import json
 import re
 import shlex
 
@@ -148,7 +147,7 @@ def test_every_default_that_help_names_can_be_typed(command, option, tmp_path, m
             assert option.opts[0] == "--pipeline"
             assert read_options(treefold.plan, {"pipeline": True}) == read_options(treefold.plan, {})
             continue
-        if option.opts[0][2:].replace("-", "_") in json.loads(_core.option_schema("planner"))["properties"]:
+        if option.opts[0][2:].replace("-", "_") in _core.option_schema("planner")["properties"]:
             assert read_options(treefold.plan, {option.name: default}) == read_options(treefold.plan, {})
             continue
         arguments, others = TRIED[command]

@@ -12,8 +12,9 @@ MOST_LINES = 450
 MOST_FUNCTION_LINES = 60
 MOST_PARAMETERS = 8
 MOST_COLUMNS = 120
-LONG_FOR_A_REASON = [Path("crates/treefold/tests/suite/common/flits.rs")]
-"""The oracle of the packet simulator is one machine, read from top to bottom beside the paper."""
+LONG_FOR_A_REASON = [Path("crates/treefold/tests/suite/common/flits.rs"), Path("python/treefold/_core.pyi")]
+"""The oracle of the packet simulator is one machine, read from top to bottom beside the paper; and the types of a
+compiled module stand in one file."""
 
 TRACKED = [
     Path(name)
@@ -115,3 +116,36 @@ def test_docstrings_are_sentences(path):
     functions = [ast.get_docstring(each) or "" for each in functions_of(path)]
     wrong = [each for each in strings if FRAGMENT.match(each)] + [each for each in functions if QUESTION.match(each)]
     assert [each.split("\n")[0] for each in wrong] == []
+
+
+FLAG = re.compile(r"(^|[\s(`'\"])--[a-z]")
+"""An option of the command line."""
+
+
+def texts_of(path: Path) -> list[str]:
+    """Returns the texts in the code of a library's file, without documentation, and without the `flag` of a field."""
+    if path.suffix == ".rs":
+        lines = text(path).partition("#[cfg(test)]")[0].split("\n")
+        return [line for line in lines if not line.lstrip().startswith("//")]
+    tree = ast.parse(text(path))
+    # A text that is a statement of its own is a docstring.
+    apart = [each.value for each in ast.walk(tree) if isinstance(each, ast.Expr)]
+    apart += [each.value for each in ast.walk(tree) if isinstance(each, ast.keyword) and each.arg == "flag"]
+    texts = [each for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return [each.value for each in texts if each not in apart]
+
+
+LIBRARY = [path for path in CODE if path.match("crates/*/src/**/*.rs") or path.match("crates/*/src/*.rs")]
+LIBRARY += [path for path in PYTHON if path.parts[:2] == ("python", "treefold") and "cli" not in path.parts]
+
+
+def test_the_library_names_parameters_and_only_the_command_line_names_options():
+    assert len(LIBRARY) > 250
+    assert [(str(path), each) for path in LIBRARY for each in texts_of(path) if FLAG.search(each)] == []
+
+
+def test_the_search_for_options_finds_them():
+    for shown in ("take --overlap bucket", "--iters 0: must be", "drop it (--adapt)", "use '--json'"):
+        assert FLAG.search(shown)
+    for plain in ("a--b", "paris -- london", "-o", "take overlap='bucket'"):
+        assert not FLAG.search(plain)

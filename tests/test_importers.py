@@ -107,13 +107,14 @@ def test_missing_latencies_take_the_median(tmp_path, cells, median):
 def test_missing_bandwidths_without_a_default_are_an_error(tmp_path):
     path = put(tmp_path, "e.csv", "source,target\na,b\n")
     assert (
-        error(path) == f"{path}: 2 links without bandwidth (first 'a' - 'b'); give them one with --bandwidth 10Gbit/s"
+        error(path)
+        == f"{path}: 2 links without bandwidth (first 'a' - 'b'); give them one, such as bandwidth_Bps=1.25e9"
     )
     one = put(tmp_path, "o.csv", "source,target,one_way\na,b,true\n")
     assert error(one).startswith(f"{one}: 1 link without bandwidth ('a' - 'b');")
     assert messages(one, bandwidth_Bps=1.0) == [
         f"{one}: 1 link without bandwidth ('a' - 'b') takes 1B/s, "
-        "1 link without latency ('a' - 'b') takes 0s; set --latency"
+        "1 link without latency ('a' - 'b') takes 0s; set latency_s"
     ]
 
 

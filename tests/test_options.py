@@ -17,7 +17,7 @@ from treefold.files.reading import read_toml
 from treefold.options import Machine, PlannerArguments, PlannerOptions
 from treefold.training import TrainingOptions
 
-PLANNER, MACHINE = (json.loads(_core.option_schema(what))["properties"] for what in ("planner", "machine"))
+PLANNER, MACHINE = (_core.option_schema(what)["properties"] for what in ("planner", "machine"))
 COMMANDS = typer.main.get_command(app).commands
 OTHER = {"clock": "1.333GHz", "sync_cost": "81.5ns", "wave": "4099B", "payload": 64, "seed": 2**63}
 """Values of the machine that are not the defaults, some of them without a short text."""
@@ -48,7 +48,7 @@ def test_the_dataclasses_have_the_declared_names_and_defaults():
     for kind, declared in ((PlannerOptions, PLANNER), (Machine, MACHINE)):
         assert [each.name for each in fields(kind)] == list(declared)
         what = "planner" if kind is PlannerOptions else "machine"
-        assert json.loads(_core.read_options(what, asdict(kind()))) == json.loads(_core.read_options(what, {}))
+        assert _core.read_options(what, asdict(kind())) == _core.read_options(what, {})
         assert all(option["description"] for option in declared.values())
     assert list(PlannerArguments.__annotations__) == list(PLANNER)
 
@@ -69,12 +69,26 @@ def test_values_are_read_when_options_are_made_and_texts_become_numbers():
             make()
 
 
-@pytest.mark.parametrize("text", ['{"trees": -1}', '{"least_rate": "10"}', "[]", "{"])
-def test_options_that_nobody_has_read_are_an_error_and_no_panic(text):
+@pytest.mark.parametrize(
+    ("name", "value"), [("trees", -1), ("least_rate", "10"), ("seed", None), ("rho", []), ("rho", 2)]
+)
+def test_options_that_nobody_has_read_are_an_error_and_no_panic(name, value):
+    options = PlannerOptions()
+    object.__setattr__(options, name, value)
     with pytest.raises(treefold.TreefoldError):
-        _core.plan("ring", treefold.topology("ring:4"), 1024, text)
+        _core.plan("ring", treefold.topology("ring:4"), 1024, options)
     with pytest.raises(treefold.TreefoldError):
-        _core.Forest(treefold.topology("b4")).grow(text)
+        _core.Forest(treefold.topology("b4")).grow(options)
+
+
+def test_options_cross_to_the_core_as_their_dataclass_and_as_nothing_else():
+    network = treefold.topology("ring:4")
+    for other in ({}, "{}", None, Machine()):
+        with pytest.raises(TypeError, match="PlannerOptions, got "):
+            _core.plan("ring", network, 1024, other)
+    with pytest.raises(TypeError, match="Machine, got PlannerOptions"):
+        _core.check_machine(network, PlannerOptions())
+    assert _core.check_machine(network, None) is None
 
 
 @pytest.mark.parametrize("command", ["plan", "simulate", "compare", "train", "run"])
@@ -109,8 +123,8 @@ def test_every_other_value_is_printed_and_read_back(tmp_path, name, value):
     setting = f"{name}={str(value).lower() if isinstance(value, bool) else value}"
     file.write_text(printed("machine", "--set", setting))
     values = json.loads(printed("machine", "--machine", file, "--json"))
-    assert values == json.loads(_core.read_options("machine", {name: value}))
-    assert values != json.loads(_core.read_options("machine", {}))
+    assert values == _core.read_options("machine", {name: value})
+    assert values != _core.read_options("machine", {})
 
 
 def test_settings_go_before_the_file_however_they_are_written(tmp_path):
@@ -119,7 +133,7 @@ def test_settings_go_before_the_file_however_they_are_written(tmp_path):
     settings = ("--set", "Payload=512B", "--set", "routercycles=5")
     values = json.loads(printed("machine", "--machine", file, *settings, "--json"))
     changed = {"payload": 512, "virtual_channels": 2, "clock": 2e9, "router_cycles": 5}
-    assert values == json.loads(_core.read_options("machine", {})) | changed
+    assert values == _core.read_options("machine", {}) | changed
     simulated = ("simulate", "ring:4", "-a", "ring", "--size", "4KiB", "--json", "--machine", file)
     row = json.loads(printed(*simulated, *settings))
     machine = Machine(payload="512B", virtual_channels=2, clock=2e9, router_cycles=5)

@@ -226,12 +226,12 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--timeout", "1e300", "--transport", "tcp"), "--timeout 1e+300: must be more than 0"),
         (("--size", "1KiB", "--sizes", "1KiB:2KiB"), "--size and --sizes are both given; drop one"),
         (("--transport", "pigeons"), "transport 'pigeons' is unknown; known are tcp, mpi, torch, threads"),
-        (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: drop --local, and start treefold run by"),
+        (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: start treefold run by mpiexec -n"),
         (("--adapt", "foo"), "--adapt 'foo' is unknown; known are same, auto"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
         (
             ("ring:5",),
-            "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or plan for 4 ranks of it (--ranks)",
+            "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or plan for 4 ranks of it",
         ),
         (("-a", "p2p", "--collective", "all-gather"), "p2p cannot do all-gather: its trees"),
     ],
@@ -263,7 +263,7 @@ def refused(monkeypatch, capsys, *arguments):
 def test_no_group_at_all(monkeypatch, capsys):
     error = refused(monkeypatch, capsys, "--size", "1KiB")
     assert "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set; start it with torchrun or mpiexec" in error
-    assert "commands take --local 4" in error
+    assert "on this machine alone, --local 4 will do" in error
 
 
 def test_an_extra_that_is_missing_is_named_with_what_installs_it(monkeypatch):

@@ -64,7 +64,7 @@ def join_soon(meshes: list[Mesh]) -> None:
     addresses = [each.address for each in meshes]
 
     def join(rank):
-        others = [(other, address) for other, address in enumerate(addresses) if other != rank]
+        others = {other: address for other, address in enumerate(addresses) if other != rank}
         meshes[rank].connect(others, 20.0, 20.0)
 
     start = time.monotonic()
@@ -94,7 +94,7 @@ def test_a_hello_that_comes_in_pieces_is_heard():
 
     with ThreadPoolExecutor(1) as pool:
         line = pool.submit(call)
-        first.connect([(1, f"{LOOPBACK}:1")], 10.0, 10.0)
+        first.connect({1: f"{LOOPBACK}:1"}, 10.0, 10.0)
         line.result().close()
     first.close()
 

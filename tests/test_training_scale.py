@@ -207,7 +207,7 @@ def test_what_does_not_fit_is_said_with_what_helps():
         UserWarning, match="does not fit: a rank needs .* GB, and h100 has 80 GB; these reduce it:"
     ) as told:
         [row] = train("megatron-8.3b", "ring:8", "ring", accelerator="h100", batch=1)
-    assert "--sharding fsdp, a larger --model-parallel" in str(told[0].message)
+    assert "sharding='fsdp', a larger model_parallel" in str(told[0].message)
     assert row.memory_bytes > row.accelerator_memory_bytes == 80 * 10**9
     parts = (row.parameters_bytes, row.gradients_bytes, row.optimizer_bytes, row.activations_bytes)
     assert row.memory_bytes == sum(parts)

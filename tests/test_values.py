@@ -235,7 +235,7 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is not a name"),
         (lambda: treefold.train("alexnet", "ring:4", batch="16"), "batch must be a whole number, got '16'"),
         (lambda: treefold.train("alexnet", "ring:4", accelerator=5), "accelerator 5 is not a name"),
-        (lambda: treefold.train("alexnet", "ring:4", compute_overhead="x"), "--compute-overhead is 'x'; it must be"),
+        (lambda: treefold.train("alexnet", "ring:4", compute_overhead="x"), "compute_overhead is 'x'; it must be"),
         (lambda: treefold.train("alexnet", "ring:4", gradient_bytes=10**5000), "must be at most"),
     ],
 )
@@ -335,7 +335,7 @@ def test_schedule_tables_name_the_ranks_and_are_cut_for_people():
     plan = treefold.plan("b4", "packing", size_bytes=1 << 30)
     lines = schedule_table(treefold.tables(plan)).splitlines()
     assert "Accelerator 0, site0" in lines
-    assert sum("more entries; --json lists them all" in line for line in lines) > 0
+    assert sum("more entries; as_dict() lists them all" in line for line in lines) > 0
     assert len(lines) < 1000
 
 

@@ -131,7 +131,7 @@ def test_a_module_trains_on_paper():
 @pytest.mark.parametrize(
     ("source", "inputs", "message"),
     [
-        ("my_models:images", [], "nobody gave its input x; write --input NAME=SHAPE"),
+        ("my_models:images", [], "nobody gave its input x; write an input as NAME=SHAPE"),
         ("my_models:images", ["y=3x4"], "unexpected keyword argument 'y'; its forward takes (x)"),
         ("my_models:images", ["x=3xx"], "input 'x=3xx' cannot be read"),
         ("my_models:images", ["x=3x4:int77"], "input 'x=3x4:int77' cannot be read"),

@@ -40,8 +40,7 @@ ABOUT = {
 READING = """\
 def _read(options: Machine | PlannerOptions, what: str) -> None:
     \"""Replace the values of new options by those that the core has read: checked, and as numbers of base units.\"""
-    values: dict[str, Any] = json.loads(_core.read_options(what, vars(options)))
-    for name, value in values.items():
+    for name, value in _core.read_options(what, vars(options)).items():
         object.__setattr__(options, name, value)
 """.splitlines()
 TITLES = {"planner": "The options of planners", "machine": "The machine that the packet simulator simulates"}
@@ -101,9 +100,8 @@ def _module() -> str:
         "`make options` writes this file from the declarations in the core; do not edit it.",
         '"""',
         "",
-        "import json",
         "from dataclasses import dataclass",
-        "from typing import Any, Literal, TypedDict",
+        "from typing import Literal, TypedDict",
         "",
         "from treefold import _core",
         "",

@@ -140,7 +140,7 @@ def _at_mesh(callers: list[bytes], stay: bool) -> None:
     addresses = [each.address for each in meshes]
 
     def join(rank: int) -> None:
-        meshes[rank].connect([(1 - rank, addresses[1 - rank])], _TIMEOUT_S, _TIMEOUT_S)
+        meshes[rank].connect({1 - rank: addresses[1 - rank]}, _TIMEOUT_S, _TIMEOUT_S)
 
     with _called(_port(addresses[0]), callers, stay), ThreadPoolExecutor(2) as pool:
         try:
@@ -176,12 +176,12 @@ def _as_rank(callers: list[bytes], stay: bool) -> None:
     hello = b"treefold" + struct.pack("<QI", _TOKEN, 1)
     vector = np.ones(_ELEMENTS)
     with _called(_port(first.address), [hello + callers[0]], stay):
-        first.connect([(1, f"{_LOOPBACK}:1")], _TIMEOUT_S, _TIMEOUT_S)
+        first.connect({1: f"{_LOOPBACK}:1"}, _TIMEOUT_S, _TIMEOUT_S)
         try:
             for _ in callers:
                 failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 2 * _SILENCE_S)
                 if failure is not None:
-                    check_message(str(treefold.TreefoldError(failure[-1] or failure[0])))
+                    check_message(str(treefold.TreefoldError(failure.text or failure.kind)))
         except treefold.TreefoldError as error:
             check_refusal(error)
         finally:

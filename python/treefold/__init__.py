@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from treefold.auto import algorithms
     from treefold.bounds import bound
     from treefold.comparison import Interrupted, compare
-    from treefold.errors import MisfitError, TreefoldError
+    from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
     from treefold.exporters import save
     from treefold.files.plans import load_plan
     from treefold.networks import LINK_MODELS, describe, topology
@@ -49,7 +49,7 @@ _HOMES = {
     "auto": ("algorithms",),
     "bounds": ("bound",),
     "comparison": ("Interrupted", "compare"),
-    "errors": ("MisfitError", "TreefoldError"),
+    "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
     "networks": ("LINK_MODELS", "describe", "topology"),
@@ -66,9 +66,12 @@ _MODULES = ("planning", "regions", "results", "runtime", "sizing", "training")
 __all__ = [
     "LINK_MODELS",
     "SIMULATORS",
+    "DeadlineError",
     "Interrupted",
     "Machine",
     "MisfitError",
+    "OutsideError",
+    "PeerError",
     "Plan",
     "PlannerOptions",
     "Topology",

@@ -11,7 +11,7 @@ from treefold import _core, planning
 from treefold._core import Plan, Topology
 from treefold.bounds import bounds_of
 from treefold.errors import MisfitError
-from treefold.planning.request import Request, for_core, planners_within, without_foreign
+from treefold.planning.request import Request, planners_within, without_foreign
 from treefold.results import Candidate, Choice
 
 
@@ -23,7 +23,8 @@ def algorithms() -> dict[str, str]:
         True
 
     """
-    return dict(_core.algorithms()) | {name: each.summary for name, each in planning.PLANNERS.items()}
+    of_core = {each.name: each.summary for each in planning.CORE.values()}
+    return of_core | {name: each.summary for name, each in planning.PLANNERS.items()}
 
 
 def names() -> list[str]:
@@ -49,9 +50,10 @@ def choose(request: Request) -> tuple[Plan, Choice]:
 
 def _best_of_core(request: Request) -> tuple[Plan, list[Candidate]]:
     """Return the fastest plan of the core's planners, and all candidates."""
-    asked = (request.collective, request.root, request.size_bytes, for_core(request.options))
-    best, candidates = _core.choose(request.simulator, request.network, *asked)
-    return best, [Candidate(*each) for each in candidates]
+    asked = (request.collective, request.root, request.size_bytes, request.options)
+    chosen = _core.choose(request.simulator, request.network, *asked)
+    candidates = [Candidate(each.algorithm, each.time_s, each.latency_s, each.reason) for each in chosen.candidates]
+    return chosen.plan, candidates
 
 
 def _race(
@@ -94,4 +96,4 @@ def _why_not(request: Request, name: str, best: Plan, time_s: float) -> str | No
 def _time(plan: Plan, size_bytes: int, simulator: str) -> float:
     if simulator == "flow":
         return _core.simulate_flow(plan, size_bytes, False).time_s
-    return _core.simulate_analytic(plan, [size_bytes])[0][0]
+    return _core.simulate_analytic(plan, size_bytes).time_s

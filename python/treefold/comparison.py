@@ -12,10 +12,10 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
-from treefold.planning.request import changed, has_option, owners, read_options, without_foreign
+from treefold.planning.request import Request, changed, has_option, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
-from treefold.simulation import Simulator, fitted, machine_options, simulate, simulator_of
+from treefold.simulation import Simulator, fitted, simulate, simulator_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,21 +89,22 @@ def compare(
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
-    checks.root(root, network.ranks)
     collective = checks.name("collective", collective, COLLECTIVES)
+    what: dict[str, Any] = {"collective": collective, "root": root, "simulator": common.name}
+    # Its algorithm, size and options are only the first of those that follow.
+    request = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
     asked = options_of(compare, names, options)
-    common = common_machine(network, names, common)
-    race = _Race(under(network, link_model), common, link_model, collective, root, asked, set())
+    race = _Race(request, common_machine(network, names, common), link_model, asked, set())
     rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
-    for option in sorted(_given(common) - race.read):
+    for option in sorted(_given(race.simulator) - race.read):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)
     return Comparison(rows)
 
 
 def _given(simulator: Simulator) -> set[str]:
     """Return the options of a simulator's machine that are not at their defaults."""
-    default, values = machine_options(Machine()), machine_options(simulator.machine)
-    return {name for name, value in values.items() if value != default[name]}
+    default, machine = vars(Machine()), simulator.machine or Machine()
+    return {name for name, value in vars(machine).items() if value != default[name]}
 
 
 def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, is_reported: bool) -> list[Prediction]:
@@ -129,26 +130,17 @@ def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, i
 class _Race:
     """A comparison under way: everything that its predictions share, and each algorithm's options."""
 
-    network: Topology
+    request: Request
+    """What all plans share; the algorithm, the size and the options differ."""
     simulator: Simulator
     link_model: str
-    collective: str
-    root: int
     options: Mapping[str, PlannerOptions]
     read: set[str]
     """The options of the machine that some plan has read."""
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
-        request = requested(
-            self.network,
-            name,
-            size_bytes=size,
-            collective=self.collective,
-            root=self.root,
-            simulator=self.simulator.name,
-            options=self.options[name],
-        )
+        request = replace(self.request, algorithm=name, size_bytes=size, options=self.options[name])
         plan, _, choice = explained_plan(request)
         used = fitted(plan, self.simulator)
         self.read.update(_given(used))
@@ -235,5 +227,5 @@ def common_machine(network: Topology, names: Sequence[str], simulator: Simulator
     machine = simulator.machine or Machine()
     if any(map(planning.is_in_network, names)) and planning.is_fabric(network):
         machine = replace(machine, switches=machine.switches or "fabric")
-    _core.check_machine(network, machine_options(machine))
+    _core.check_machine(network, machine)
     return Simulator("packet", machine)

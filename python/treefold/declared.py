@@ -3,7 +3,6 @@
 In all functions, `what` is `planner` or `machine`.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -63,8 +62,7 @@ class Option:
 @cache
 def schema(what: str) -> Mapping[str, Any]:
     """Return the options as a JSON Schema."""
-    declared: dict[str, Any] = json.loads(_core.option_schema(what))
-    return declared
+    return _core.option_schema(what)
 
 
 @cache
@@ -97,5 +95,4 @@ def read(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
         TreefoldError: If an option is unknown or its value is not allowed.
 
     """
-    values: dict[str, Any] = json.loads(_core.read_options(what, dict(given)))
-    return values
+    return _core.read_options(what, dict(given))

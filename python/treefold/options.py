@@ -3,9 +3,8 @@
 `make options` writes this file from the declarations in the core; do not edit it.
 """
 
-import json
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from treefold import _core
 
@@ -261,6 +260,5 @@ class PlannerArguments(TypedDict, total=False):
 
 def _read(options: Machine | PlannerOptions, what: str) -> None:
     """Replace the values of new options by those that the core has read: checked, and as numbers of base units."""
-    values: dict[str, Any] = json.loads(_core.read_options(what, vars(options)))
-    for name, value in values.items():
+    for name, value in _core.read_options(what, vars(options)).items():
         object.__setattr__(options, name, value)

@@ -113,9 +113,9 @@ def switch_tables(
             raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")
         size_bytes = checks.size(region.size_bytes)
         own_plan = plan(own, algorithm, size_bytes=size_bytes)
-        for switch, source, targets, operands in region_entries(own_plan):
-            entry = SwitchEntry(number, region.start, size_bytes, source, tuple(targets), operands)
-            tables.setdefault(switch, []).append(entry)
+        for each in region_entries(own_plan):
+            entry = SwitchEntry(number, region.start, size_bytes, each.source, tuple(each.targets), each.operands)
+            tables.setdefault(each.switch, []).append(entry)
     if not tables:
         raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}

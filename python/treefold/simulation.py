@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import _core, checks, progress
@@ -13,7 +13,7 @@ from treefold.networks import link_model_of, under
 from treefold.options import Machine
 from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction
-from treefold.schedule_tables import ScheduleTables, TableEntry
+from treefold.schedule_tables import ScheduleTables
 
 if TYPE_CHECKING:
     from treefold._core import PacketCounts
@@ -83,8 +83,9 @@ def simulate(
         return _simulate_events(plan, size_bytes, used, link_model, False)[0]
     size, plan = size_for(plan, size_bytes), under(plan, link_model)
     start = time.perf_counter()
-    [(time_s, mean, largest)] = _core.simulate_analytic(plan, [size])
-    simulated = _Simulated(time_s, LinkUtilization(mean, largest), time.perf_counter() - start)
+    found = _core.simulate_analytic(plan, size)
+    used_links = LinkUtilization(found.mean_utilization, found.max_utilization)
+    simulated = _Simulated(found.time_s, used_links, time.perf_counter() - start)
     return _prediction(plan, size, "analytic", link_model, simulated)
 
 
@@ -146,22 +147,31 @@ def _simulate_events(
     if simulator.name == "flow":
         trace = _core.simulate_flow(plan, size, record, listener)
     else:
-        trace, counts = _core.simulate_packet(plan, size, record, machine_options(simulator.machine), listener)
-    found = (trace, counts, time.perf_counter() - start)
+        run = _core.simulate_packet(plan, size, record, simulator.machine, listener)
+        trace, counts = run.trace, run.counts
+    found = Found(trace, counts, time.perf_counter() - start)
     return predicted(plan, size, simulator.name, link_model, found), trace
 
 
-def predicted(
-    plan: Plan, size: int, simulator: str, link_model: str, found: "tuple[Trace, PacketCounts | None, float]"
-) -> Prediction:
-    """Return the prediction of an event simulator, which has found a trace, and counts if it was the packet simulator.
+class Found(NamedTuple):
+    """What an event simulator has found of a plan."""
+
+    trace: Trace
+    counts: "PacketCounts | None"
+    """The counts of the packet simulator; None if it was another."""
+    wall_s: float
+    """The seconds that the simulation took."""
+
+
+def predicted(plan: Plan, size: int, simulator: str, link_model: str, found: Found) -> Prediction:
+    """Return the prediction of an event simulator.
 
     Args:
         plan: The plan.
         size: The size of the vector, in bytes.
         simulator: The name of the simulator.
         link_model: The name of the link model.
-        found: The trace, the counts, and the seconds that the simulation took.
+        found: What the simulator has found.
 
     """
     trace, counts, wall_s = found
@@ -181,7 +191,7 @@ def listener_for(task: str, jobs: Iterable[tuple[Plan, int]]) -> Callable[[float
     """
     if not progress.is_heard():
         return None
-    expected_s = sum(_core.simulate_analytic(plan, [size])[0][0] for plan, size in jobs)
+    expected_s = sum(_core.simulate_analytic(plan, size).time_s for plan, size in jobs)
     return lambda simulated_s: progress.report(task, min(simulated_s / max(expected_s, 1e-12), 1.0))
 
 
@@ -190,14 +200,9 @@ def fitted(plan: Plan, simulator: Simulator) -> Simulator:
     if simulator.machine is None:
         return simulator
     default = Machine()
-    unread = _core.unread_options(plan, machine_options(simulator.machine))
+    unread = _core.unread_options(plan, simulator.machine)
     left_out: dict[str, Any] = {name: getattr(default, name) for name in unread}
     return Simulator("packet", replace(simulator.machine, **left_out))
-
-
-def machine_options(machine: Machine | None) -> dict[str, Any]:
-    """Return a machine's options in the form that the core reads."""
-    return {} if machine is None else asdict(machine)
 
 
 def _packet_report(counts: "PacketCounts") -> PacketReport:
@@ -259,17 +264,18 @@ def tables(plan: Plan, *, size_bytes: int | str | None = None, machine: Machine 
         raise TreefoldError(
             f"machine {checks.shown(machine)} is not a treefold.Machine; write for example treefold.Machine(ports=2)"
         )
-    listed, entry_bits = _core.schedule_tables(plan, size_for(plan, size_bytes))
-    entries = max(map(len, listed), default=0)
-    types, formats = _core.flit_formats(plan.topology, machine_options(machine))
+    made = _core.schedule_tables(plan, size_for(plan, size_bytes))
+    tables = made.entries
+    entries = max(map(len, tables), default=0)
+    flits = _core.flit_formats(plan.topology, machine)
     return ScheduleTables(
-        tables=[[TableEntry._make(entry) for entry in table] for table in listed],
+        tables=tables,
         names=tuple(plan.topology.rank_names),
         entries=entries,
-        entry_bits=entry_bits,
-        bytes=-(-entries * entry_bits // 8),
-        flit_types=dict(types),
-        flit_formats=dict(formats),
+        entry_bits=made.entry_bits,
+        bytes=-(-entries * made.entry_bits // 8),
+        flit_types=flits.types,
+        flit_formats={name: list(bits.items()) for name, bits in flits.formats.items()},
     )
 
 

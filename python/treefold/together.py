@@ -12,16 +12,16 @@ from treefold.job_results import BackgroundReport, Interference, JobPrediction
 from treefold.networks import link_model_of, under
 from treefold.options import Machine
 from treefold.simulation import (
+    Found,
     Simulator,
     listener_for,
-    machine_options,
     predicted,
     simulator_of,
     size_for,
 )
 
 if TYPE_CHECKING:
-    from treefold._core import PacketCounts
+    from treefold._core import BackgroundCounts, PacketCounts
 
 DEFAULT_MESSAGE_BYTES = 64
 """The size of a message of background traffic."""
@@ -151,7 +151,7 @@ def interference(jobs: Jobs, alone: bool, record: bool) -> tuple[Interference, l
     rows: list[JobPrediction] = []
     times: dict[tuple[int, int], float] = {}
     for place, (plan, size, (trace, counts)) in enumerate(zip(jobs.plans, jobs.sizes, found, strict=True)):
-        prediction = predicted(plan, size, jobs.simulator.name, jobs.link_model, (trace, counts, wall_s))
+        prediction = predicted(plan, size, jobs.simulator.name, jobs.link_model, Found(trace, counts, wall_s))
         alone_s = prediction.time_s if alone and is_alone else None
         if alone and not is_alone:
             if (id(plan), size) not in times:
@@ -174,16 +174,15 @@ def _alone(jobs: Jobs, place: int) -> float:
 
 def _simulate(
     jobs: Jobs, only: int | None, record: bool
-) -> "tuple[list[tuple[Trace, PacketCounts | None]], tuple[int, float | None, float | None] | None]":
+) -> "tuple[list[tuple[Trace, PacketCounts | None]], BackgroundCounts | None]":
     """Return the trace and the counts of each job that sends, and the figures of the background."""
     plans, sizes, simulator, _, background = jobs
     listener = _listener(jobs, only)
     if simulator.name == "flow":
         traces = _core.simulate_flow_together(plans, sizes, background, record, listener)
         return [(trace, None) for trace in traces], None
-    options = machine_options(simulator.machine)
-    found, figures = _core.simulate_packet_together(plans, sizes, background, only, record, options, listener)
-    return [*found], figures
+    runs = _core.simulate_packet_together(plans, sizes, background, only, record, simulator.machine, listener)
+    return [(run.trace, run.counts) for run in runs.jobs], runs.background
 
 
 def _listener(jobs: Jobs, only: int | None) -> Callable[[float], None] | None:
@@ -192,16 +191,13 @@ def _listener(jobs: Jobs, only: int | None) -> Callable[[float], None] | None:
     return listener_for(f"{jobs.simulator.name} simulator, {whose}", sending if only is None else [sending[only]])
 
 
-def _background_report(
-    background: Background, figures: tuple[int, float | None, float | None] | None
-) -> BackgroundReport:
-    messages, mean_s, p99_s = figures or (None, None, None)
+def _background_report(background: Background, counts: "BackgroundCounts | None") -> BackgroundReport:
     return BackgroundReport(
         load=background.load,
         message_bytes=background.message_bytes,
-        messages=messages,
-        mean_latency_s=mean_s,
-        p99_latency_s=p99_s,
+        messages=None if counts is None else counts.messages,
+        mean_latency_s=None if counts is None else counts.mean_latency_s,
+        p99_latency_s=None if counts is None else counts.p99_latency_s,
     )
 
 

@@ -6,7 +6,7 @@ use treefold::ids::NodeId;
 use treefold::units::Bandwidth;
 
 use crate::options::Whole;
-use crate::{raise, vector_size};
+use crate::raise;
 
 /// Bounds on three kinds of all-reduce on a network; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
@@ -62,14 +62,20 @@ impl Bounds {
 
     /// Return the seconds that any all-reduce of this size takes at least.
     fn seconds(&self, size_bytes: Whole) -> PyResult<f64> {
-        Ok(self.0.seconds(vector_size(size_bytes.count("size_bytes")?)?).get())
+        Ok(self.0.seconds(size_bytes.bytes("size_bytes")?).get())
     }
 }
 
-/// Return `(factor, sets)` for rates at which nodes broadcast to the ranks, which are the nodes 0 to ranks - 1.
-///
-/// The factor, at most 1, is the largest by which all rates can be multiplied within the capacities of the links. Each
-/// set is a row of flags, one for each node: a cut that proves that no larger factor is possible.
+/// The cuts that limit the rates at which nodes broadcast.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Cuts {
+    /// The largest factor, at most 1, by which all rates can be multiplied within the capacities of the links.
+    factor: f64,
+    /// The cuts that prove that no larger factor is possible: a row of flags for each, with a flag for each node.
+    sets: Py<PyArray2<bool>>,
+}
+
+/// Return the cuts for rates at which nodes broadcast to the ranks, which are the nodes 0 to ranks - 1.
 #[pyfunction]
 pub fn find_cuts<'py>(
     py: Python<'py>,
@@ -77,10 +83,11 @@ pub fn find_cuts<'py>(
     ends: Vec<(u32, u32)>,
     capacity: PyReadonlyArray1<'py, f64>,
     rates: PyReadonlyArray1<'py, f64>,
-) -> PyResult<(f64, Bound<'py, PyArray2<bool>>)> {
+) -> PyResult<Cuts> {
     let rates = rates.as_slice()?;
     let ends: Vec<(NodeId, NodeId)> = ends.into_iter().map(|(a, b)| (NodeId(a), NodeId(b))).collect();
     let links = treefold::bound::Links { nodes: rates.len(), ends: &ends, capacity: capacity.as_slice()? };
     let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates, ranks));
-    Ok((factor, PyArray2::from_vec2(py, &sets).expect("a flag for each node")))
+    let sets = PyArray2::from_vec2(py, &sets).expect("a flag for each node").unbind();
+    Ok(Cuts { factor, sets })
 }

@@ -11,7 +11,7 @@ use treefold::planners::in_network::steiner::Halves;
 use treefold::planners::{Heights, Options, gost, packing, surviving};
 use treefold::topology;
 
-use crate::options::read_text;
+use crate::options::Known;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{Column, MisfitError, raise};
@@ -182,9 +182,9 @@ impl Forest {
         Ok(of_plan.iter().filter(|standing| trees.contains(&standing.tree)).count())
     }
 
-    /// Add the trees of GOST within the limits of `options`, which is the text of a JSON object.
-    fn grow(&self, py: Python<'_>, options: &str) -> PyResult<Growth> {
-        let options: Options = read_text(options)?;
+    /// Add the trees of GOST within the limits of `options`.
+    fn grow(&self, py: Python<'_>, options: Known<Options>) -> PyResult<Growth> {
+        let Known(options) = options;
         let grown = py.detach(|| gost::grow(&self.topology, &options)).map_err(raise)?;
         let least_rate = grown.least_rate.bytes_per_second();
         Ok(Growth { rates: self.add(grown.trees), height: grown.height, least_rate })

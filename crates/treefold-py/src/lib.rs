@@ -18,19 +18,23 @@ mod text;
 mod topology;
 mod trees;
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use numpy::PyArray1;
 use pyo3::import_exception;
 use pyo3::prelude::*;
 use treefold::error::Error;
-use treefold::units::{Bytes, Seconds};
+use treefold::units::Seconds;
 
 use plan::Plan;
 use simulation::Trace;
 use topology::Topology;
 
+import_exception!(treefold.errors, DeadlineError);
 import_exception!(treefold.errors, MisfitError);
+import_exception!(treefold.errors, OutsideError);
+import_exception!(treefold.errors, PeerError);
 import_exception!(treefold.errors, TreefoldError);
 
 /// A NumPy array of one dimension.
@@ -39,13 +43,25 @@ type Column<'py, T> = Bound<'py, PyArray1<T>>;
 /// Turns an error of the core into one of Python.
 fn raise(error: Error) -> PyErr {
     let message = error.to_string();
-    if error.is_misfit() { MisfitError::new_err(message) } else { TreefoldError::new_err(message) }
+    match error.outside_kind() {
+        Some(ErrorKind::TimedOut) => DeadlineError::new_err(message),
+        Some(kind) if PEER_FAILURES.contains(&kind) => PeerError::new_err(message),
+        Some(_) => OutsideError::new_err(message),
+        None if error.is_misfit() => MisfitError::new_err(message),
+        None => TreefoldError::new_err(message),
+    }
 }
 
-/// Returns the size of a vector that Python gives.
-fn vector_size(size_bytes: u64) -> PyResult<Bytes> {
-    Bytes::new(size_bytes).map_err(raise)
-}
+/// What the operating system calls it if a peer is gone or cannot be reached.
+const PEER_FAILURES: [ErrorKind; 7] = [
+    ErrorKind::BrokenPipe,
+    ErrorKind::ConnectionAborted,
+    ErrorKind::ConnectionRefused,
+    ErrorKind::ConnectionReset,
+    ErrorKind::HostUnreachable,
+    ErrorKind::NetworkUnreachable,
+    ErrorKind::NotConnected,
+];
 
 /// Runs `work` without the interpreter's lock. The function that `work` gets returns false once the user has
 /// interrupted it.
@@ -102,7 +118,7 @@ mod _core {
     const INTERFACE: &str = include_str!("../../../python/treefold/_core.pyi");
 
     #[pymodule_export]
-    use super::bounds::{Bounds, ProvenRate, find_cuts};
+    use super::bounds::{Bounds, Cuts, ProvenRate, find_cuts};
     #[pymodule_export]
     use super::collective::{Collective, collectives};
     #[pymodule_export]
@@ -110,27 +126,30 @@ mod _core {
     #[pymodule_export]
     use super::options::{option_schema, read_options};
     #[pymodule_export]
-    use super::packet::{check_machine, flit_formats, region_entries, schedule_tables, simulate_packet};
+    use super::packet::{FlitFormats, PacketRun, PacketRuns, RegionEntry, simulate_packet_together, unread_options};
     #[pymodule_export]
-    use super::packet::{simulate_packet_together, unread_options};
+    use super::packet::{check_machine, flit_formats, region_entries, schedule_tables, simulate_packet};
     #[pymodule_export]
     use super::plan::{Plan, read_plan};
     #[pymodule_export]
-    use super::planning::{choose, plan};
+    use super::planning::{Candidate, Chosen, choose, plan};
     #[pymodule_export]
-    use super::run::{Mesh, Operation, Program, message_cost, number_bytes, run_threads};
+    use super::run::{
+        ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,
+    };
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]
     use super::shape::{Pipeline, TreeShape};
     #[pymodule_export]
     use super::simulation::{
-        LinkUse, Trace, Utilization, chrome_of_jobs, simulate_analytic, simulate_flow, simulate_flow_together,
+        AnalyticReport, LinkUse, Trace, Utilization, chrome_of_jobs, simulate_analytic, simulate_flow,
+        simulate_flow_together,
     };
     #[pymodule_export]
     use super::text::{
-        algorithms, commit, format_bandwidth, format_size, format_time, generators, in_network_algorithms, is_spec,
-        named, nearest, parse_bandwidth, parse_collective, parse_size, parse_time,
+        Algorithm, algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
+        parse_bandwidth, parse_collective, parse_size, parse_time,
     };
     #[pymodule_export]
     use super::topology::{Topology, read_topology};

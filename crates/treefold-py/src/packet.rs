@@ -1,19 +1,17 @@
 //! The binding of the packet simulator and of schedule tables.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 use treefold::number::Operator;
-use treefold::plan::tables::{self, Entry, Tables};
+use treefold::plan::tables::{self, Entry};
 use treefold::sim::Watch;
-use treefold::sim::packet::{
-    self, FabricStats, Figures, Options, Outcome, RegionEntry, Sending, Together, flit, readers, workload,
-};
+use treefold::sim::packet::{self, FabricStats, Figures, Options, Outcome, Sending, Together, flit, readers, workload};
 use treefold::topology::NodeId;
 use treefold::units::Seconds;
 
-use super::options::read;
-use super::simulation::{Traffic, background, jobs};
-use super::{Plan, Topology, Trace, raise, vector_size, with_progress};
+use super::options::{Known, Size};
+use super::simulation::{Traffic, jobs};
+use super::{Plan, Topology, Trace, raise, with_progress};
 
 /// The counts of a packet simulation, as `treefold.results.PacketReport` explains them.
 #[pyclass(frozen, get_all, module = "treefold")]
@@ -90,126 +88,180 @@ impl FabricCounts {
     }
 }
 
-/// Simulate a plan cycle by cycle; return the trace, and the counts that only this simulator has.
+/// A simulated job of the packet simulator.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct PacketRun {
+    /// The trace.
+    trace: Py<Trace>,
+    /// The counts that only this simulator has.
+    counts: Py<PacketCounts>,
+}
+
+impl PacketRun {
+    fn new(py: Python<'_>, plan: Py<Plan>, outcome: Outcome) -> PyResult<Self> {
+        let counts = Py::new(py, PacketCounts::new(py, &outcome)?)?;
+        let trace = Py::new(py, Trace { plan, trace: outcome.trace, peaks: outcome.peaks })?;
+        Ok(Self { trace, counts })
+    }
+}
+
+/// Simulate a plan cycle by cycle, on the machine with all defaults unless one is given.
 #[pyfunction]
-#[pyo3(signature = (plan, size_bytes, record, options, listener=None))]
+#[pyo3(signature = (plan, size_bytes, record, machine, listener=None))]
 pub fn simulate_packet(
     py: Python<'_>,
     plan: Py<Plan>,
-    size_bytes: u64,
+    size_bytes: Size,
     record: bool,
-    options: &Bound<'_, PyDict>,
+    machine: Given,
     listener: Option<Py<PyAny>>,
-) -> PyResult<(Trace, PacketCounts)> {
-    let sound = plan.get().sound()?;
-    let machine: Options = read(options)?;
+) -> PyResult<PacketRun> {
+    let (sound, machine) = (plan.get().sound()?, options(machine));
     readers::refuse_unread(sound, &machine).map_err(raise)?;
-    let size = vector_size(size_bytes)?;
     let outcome = with_progress(py, listener, |go_on| {
-        packet::simulate(sound, size, &machine, Watch { transfers: record, go_on: Some(go_on) })
+        packet::simulate(sound, size_bytes.0, &machine, Watch { transfers: record, go_on: Some(go_on) })
     })?;
-    let counts = PacketCounts::new(py, &outcome)?;
-    Ok((Trace { plan, trace: outcome.trace, peaks: outcome.peaks }, counts))
+    PacketRun::new(py, plan, outcome)
 }
 
-/// `(messages, mean_latency_s, p99_latency_s)` of background traffic.
-type Latencies = (u64, Option<f64>, Option<f64>);
-/// The trace and the counts of a job.
-type OfJob = (Trace, PacketCounts);
+/// A machine; `None` stands for the one with all defaults.
+type Given = Option<Known<Options>>;
 
-/// Simulate plans that begin at once cycle by cycle, or with `only` one of them, on the same machine; return the trace
-/// and the counts of each that sends, and the figures of the background.
+fn options(machine: Given) -> Options {
+    machine.map(|Known(options)| options).unwrap_or_default()
+}
+
+/// Jobs that the packet simulator has simulated together.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct PacketRuns {
+    /// The jobs that have sent.
+    jobs: Vec<Py<PacketRun>>,
+    /// The background traffic; None if there was none.
+    background: Option<Py<BackgroundCounts>>,
+}
+
+/// What became of background traffic, as `treefold.results.BackgroundReport` explains it.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct BackgroundCounts {
+    messages: u64,
+    mean_latency_s: Option<f64>,
+    p99_latency_s: Option<f64>,
+}
+
+impl BackgroundCounts {
+    fn new(figures: &Figures) -> Self {
+        let [mean_latency_s, p99_latency_s] =
+            [figures.mean_latency, figures.p99_latency].map(|latency| latency.map(Seconds::get));
+        Self { messages: figures.messages, mean_latency_s, p99_latency_s }
+    }
+}
+
+/// Simulate plans that begin at once cycle by cycle, or with `only` one of them, on the same machine.
 #[pyfunction]
-#[pyo3(signature = (plans, sizes_bytes, traffic, only, record, options, listener=None))]
+#[pyo3(signature = (plans, sizes_bytes, traffic, only, record, machine, listener=None))]
 #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
 pub fn simulate_packet_together(
     py: Python<'_>,
     plans: Vec<Py<Plan>>,
-    sizes_bytes: Vec<u64>,
+    sizes_bytes: Vec<Size>,
     traffic: Option<Traffic>,
     only: Option<usize>,
     record: bool,
-    options: &Bound<'_, PyDict>,
+    machine: Given,
     listener: Option<Py<PyAny>>,
-) -> PyResult<(Vec<OfJob>, Option<Latencies>)> {
-    let machine: Options = read(options)?;
-    let jobs = jobs(&plans, &sizes_bytes)?;
+) -> PyResult<PacketRuns> {
+    let (machine, jobs) = (options(machine), jobs(&plans, &sizes_bytes)?);
     jobs.iter().try_for_each(|job| readers::refuse_unread(job.plan, &machine)).map_err(raise)?;
-    let together = Together { jobs: &jobs, background: traffic.map(background).transpose()? };
+    let together = Together { jobs: &jobs, background: traffic.map(Traffic::background) };
     let sending = only.map_or(Sending::All, Sending::Only);
     let outcomes = with_progress(py, listener, |go_on| {
         together.simulate(&machine, sending, Watch { transfers: record, go_on: Some(go_on) })
     })?;
     let senders = plans.iter().skip(only.unwrap_or(0));
-    let row = |(plan, outcome): (&Py<Plan>, Outcome)| {
-        let counts = PacketCounts::new(py, &outcome)?;
-        Ok((Trace { plan: plan.clone_ref(py), trace: outcome.trace, peaks: outcome.peaks }, counts))
-    };
-    let rows = senders.zip(outcomes.jobs).map(row).collect::<PyResult<_>>()?;
-    let figures = |Figures { messages, mean_latency, p99_latency }| {
-        (messages, mean_latency.map(Seconds::get), p99_latency.map(Seconds::get))
-    };
-    Ok((rows, outcomes.background.map(figures)))
+    let run = |(plan, outcome): (&Py<Plan>, Outcome)| Py::new(py, PacketRun::new(py, plan.clone_ref(py), outcome)?);
+    let jobs = senders.zip(outcomes.jobs).map(run).collect::<PyResult<_>>()?;
+    let background = outcomes.background.map(|figures| Py::new(py, BackgroundCounts::new(&figures))).transpose()?;
+    Ok(PacketRuns { jobs, background })
 }
 
 /// Refuse a machine on which no plan for the network runs.
 #[pyfunction]
-pub fn check_machine(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<()> {
-    packet::check(&topology.0, &read(options)?).map_err(raise)
+pub fn check_machine(topology: &Topology, machine: Given) -> PyResult<()> {
+    packet::check(&topology.0, &options(machine)).map_err(raise)
 }
 
 /// Return the names of a machine's options that were given and that the simulation of a plan does not read.
 #[pyfunction]
-pub fn unread_options(plan: &Plan, options: &Bound<'_, PyDict>) -> PyResult<Vec<String>> {
-    let unread = readers::unread(plan.sound()?, &read(options)?).map_err(raise)?;
+pub fn unread_options(plan: &Plan, machine: Given) -> PyResult<Vec<String>> {
+    let unread = readers::unread(plan.sound()?, &options(machine)).map_err(raise)?;
     Ok(unread.into_iter().map(|unread| unread.option).collect())
 }
 
-/// `(switch, source, targets, operands)` of an entry, by name.
-type RegionRow = (String, Option<String>, Vec<String>, u32);
+/// The entry of a switch for a plan's multicast region, as `treefold.regions.SwitchEntry` explains it.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct RegionEntry {
+    switch: String,
+    source: Option<String>,
+    targets: Vec<String>,
+    operands: u32,
+}
 
 /// Return the entries that switches get for a plan's multicast region, as the packet simulator has them.
 #[pyfunction]
-pub fn region_entries(py: Python<'_>, plan: &Plan) -> PyResult<Vec<RegionRow>> {
+pub fn region_entries(py: Python<'_>, plan: &Plan) -> PyResult<Vec<RegionEntry>> {
     let plan = plan.sound()?;
     let entries = py.detach(|| packet::region_entries(plan)).map_err(raise)?;
     let name = |node: NodeId| plan.topology.node(node).name.clone();
-    let row = |entry: RegionEntry| {
-        let targets = entry.targets.into_iter().map(name).collect();
-        (name(entry.switch), entry.source.map(name), targets, entry.operands)
+    let named = |packet::RegionEntry { switch, source, targets, operands }| {
+        let targets = targets.into_iter().map(name).collect();
+        RegionEntry { switch: name(switch), source: source.map(name), targets, operands }
     };
-    Ok(entries.into_iter().map(row).collect())
+    Ok(entries.into_iter().map(named).collect())
 }
 
-/// The name of each format of a flit, and its fields.
-type Formats = Vec<(&'static str, Vec<flit::Field>)>;
-
-/// Return the types of flits as `(name, code)`, and their formats as `(name, fields)`, each field with its bits.
-#[pyfunction]
-pub fn flit_formats(topology: &Topology, options: &Bound<'_, PyDict>) -> PyResult<(Vec<(&'static str, u8)>, Formats)> {
-    let options: Options = read(options)?;
-    options.check().map_err(raise)?;
-    let types = flit::Kind::ALL.map(|kind| (kind.name(), kind as u8));
-    Ok((types.to_vec(), flit::formats(&topology.0, &options).to_vec()))
+/// The types and the formats of flits.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct FlitFormats {
+    /// The code of each type.
+    types: Py<PyDict>,
+    /// The fields of each format, from the first bit on, each with its bits.
+    formats: Py<PyDict>,
 }
 
-/// `(op, flow, parent, children, step, start, size)` of an entry.
-type Row = (&'static str, u32, Option<u32>, Vec<u32>, u32, u64, u64);
-
-/// Return the entries of every rank's schedule table, and the bits of an entry.
-///
-/// An entry is `(op, flow, parent, children, step, start, size)`.
+/// Return the types and the formats of a network's flits, by name.
 #[pyfunction]
-pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: u64) -> PyResult<(Vec<Vec<Row>>, u64)> {
+pub fn flit_formats(py: Python<'_>, topology: &Topology, machine: Given) -> PyResult<FlitFormats> {
+    let machine = options(machine);
+    machine.check().map_err(raise)?;
+    let types = flit::Kind::ALL.map(|kind| (kind.name(), kind as u8)).into_py_dict(py)?;
+    let formats = flit::formats(&topology.0, &machine).map(|(name, fields)| Ok((name, fields.into_py_dict(py)?)));
+    let formats = formats.into_iter().collect::<PyResult<Vec<_>>>()?.into_py_dict(py)?;
+    Ok(FlitFormats { types: types.unbind(), formats: formats.unbind() })
+}
+
+/// The schedule tables of all ranks.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Tables {
+    /// The entries of each rank's table, each a `treefold.schedule_tables.TableEntry`.
+    entries: Vec<Vec<Py<PyAny>>>,
+    /// The bits of an entry.
+    entry_bits: u64,
+}
+
+/// Return the schedule tables of all ranks.
+#[pyfunction]
+pub fn schedule_tables(py: Python<'_>, plan: &Plan, size_bytes: Size) -> PyResult<Tables> {
     let plan = plan.runnable()?;
     let tables = py.detach(|| {
-        let schedule = tables::lower_for_interfaces(plan, size_bytes.div_ceil(workload::ELEMENT), workload::ELEMENT)?;
-        Tables::new(plan, &schedule, workload::ELEMENT, tables::lockstep(plan))
+        let elements = size_bytes.0.get().div_ceil(workload::ELEMENT);
+        let schedule = tables::lower_for_interfaces(plan, elements, workload::ELEMENT)?;
+        tables::Tables::new(plan, &schedule, workload::ELEMENT, tables::lockstep(plan))
     });
-    let tables = tables.map_err(raise)?;
-    let row = |entry: &Entry| {
-        let Entry { op, flow, parent, step, start, size, .. } = *entry;
-        (op.name(), flow, parent, entry.children.clone(), step, start, size)
+    let (tables, class) = (tables.map_err(raise)?, py.import("treefold.schedule_tables")?.getattr("TableEntry")?);
+    let shown = |entry: &Entry| {
+        let Entry { op, flow, parent, ref children, step, start, size, .. } = *entry;
+        Ok(class.call1((op.name(), flow, parent, children, step, start, size))?.unbind())
     };
-    Ok((tables.of_rank.iter().map(|table| table.iter().map(row).collect()).collect(), tables.entry_bits()))
+    let entries = tables.of_rank.iter().map(|table| table.iter().map(shown).collect()).collect::<PyResult<_>>()?;
+    Ok(Tables { entries, entry_bits: tables.entry_bits() })
 }

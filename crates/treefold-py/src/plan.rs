@@ -10,14 +10,13 @@ use treefold::error::Error;
 use treefold::ids::NodeId;
 use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
 use treefold::topology::LinkModel;
-use treefold::units::Bytes;
 
-use crate::options::{Whole, values};
+use crate::options::{Whole, dictionary, values};
 use crate::schedule::Schedule;
 use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
-use crate::{core, html, raise, vector_size};
+use crate::{core, html, raise};
 
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
@@ -141,9 +140,8 @@ impl Plan {
 
     /// The options of the planner that were not left at their defaults, by name; `treefold.replan` keeps to them.
     #[getter]
-    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.as_written().purpose().options).expect("options are plain values");
-        py.import("json")?.call_method1("loads", (text,))
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        dictionary(py, &self.as_written().purpose().options)
     }
 
     /// Return the plan with another `size_bytes`, `chosen_by` and `options`; what it sends stays the same.
@@ -169,7 +167,7 @@ impl Plan {
         chosen_by: Option<String>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let size = Some(vector_size(size_bytes.count("size_bytes")?)?);
+        let size = Some(size_bytes.bytes("size_bytes")?);
         let options = options.map_or_else(|| Ok(Map::new()), values)?;
         let plan = self.plan.made_for(Purpose { size, chosen_by, options });
         Ok(Self { plan, fingerprint: self.fingerprint.clone() })
@@ -309,7 +307,7 @@ impl Plan {
     ///     >>> treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0].share
     ///     0.5
     fn pipelines(&self, size_bytes: Whole) -> PyResult<Vec<Pipeline>> {
-        let (plan, size) = (self.sound()?, vector_size(size_bytes.count("size_bytes")?)?);
+        let (plan, size) = (self.sound()?, size_bytes.bytes("size_bytes")?);
         let routes = treefold::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
         let streamed = plan.phases.iter().filter(|phase| phase.pace.is_stream());
         let all = streamed.flat_map(|phase| treefold::plan::pipeline::pipelines(plan, phase, &routes));
@@ -361,7 +359,7 @@ impl Plan {
     ///     Schedule(transfers=24, buffers=4)
     fn schedule(&self, py: Python<'_>, elements: Whole, element_bytes: Whole) -> PyResult<Schedule> {
         let plan = self.sound()?;
-        let (elements, element_bytes) = vector(&elements, &element_bytes)?;
+        let (elements, element_bytes) = (elements.count("elements")?, element_bytes.count("element_bytes")?);
         let schedule = py.detach(|| lower(plan, elements, element_bytes)).map_err(raise)?;
         let ranks = plan.rank_ids();
         let inputs = ranks.clone().map(|rank| bounds(schedule::input(&plan, elements, rank))).collect();
@@ -388,16 +386,6 @@ impl Plan {
         let plan = self.as_written();
         format!("Plan({:?}, {}, trees={})", plan.algorithm(), plan.collective(), plan.num_trees())
     }
-}
-
-/// Returns how many elements a vector has, and of how many bytes each.
-fn vector(elements: &Whole, element_bytes: &Whole) -> PyResult<(u64, u64)> {
-    let (count, bytes) = (elements.count("elements")?, element_bytes.count("element_bytes")?);
-    if bytes == 0 {
-        return Err(raise(Error::new("element_bytes must be at least 1, got 0")));
-    }
-    Bytes::new(count.saturating_mul(bytes)).map_err(raise)?;
-    Ok((count, bytes))
 }
 
 /// Returns the ends of a range.

@@ -7,19 +7,52 @@ use treefold::planners::Options;
 use treefold::sim::Simulator;
 use treefold::{auto, planners};
 
-use crate::options::read_text;
+use crate::options::{Known, Size};
 use crate::plan::Plan;
 use crate::topology::Topology;
-use crate::{interruptible, raise, vector_size};
+use crate::{interruptible, raise};
 
-/// The name of an algorithm; the predicted seconds, and how many of them are latency; or why it does not fit.
-type Candidate = (String, Option<f64>, Option<f64>, Option<String>);
-
-/// Return the plan of an all-reduce by a named algorithm; `options` is the text of a JSON object.
+/// Return the plan of an all-reduce by a named algorithm.
 #[pyfunction]
-pub fn plan(py: Python<'_>, algorithm: &str, topology: &Topology, size_bytes: u64, options: &str) -> PyResult<Plan> {
-    let options = Options { size: vector_size(size_bytes)?, ..read_text(options)? };
+pub fn plan(
+    py: Python<'_>,
+    algorithm: &str,
+    topology: &Topology,
+    size_bytes: Size,
+    options: Known<Options>,
+) -> PyResult<Plan> {
+    let options = Options { size: size_bytes.0, ..options.0 };
     interruptible(py, |_| planners::plan(algorithm, &topology.0, &options)).map(Plan::planned)
+}
+
+/// The fastest plan, and what it was compared with.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Chosen {
+    /// The plan.
+    plan: Py<Plan>,
+    /// The candidates, in the order in which they were tried.
+    candidates: Vec<Py<Candidate>>,
+}
+
+/// The result of one algorithm, as `treefold.results.Candidate` explains it.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Candidate {
+    algorithm: String,
+    time_s: Option<f64>,
+    latency_s: Option<f64>,
+    reason: Option<String>,
+}
+
+impl Candidate {
+    fn new(candidate: auto::Candidate) -> Self {
+        let algorithm = candidate.algorithm;
+        match candidate.time {
+            Ok(auto::Prediction { seconds, latency }) => {
+                Self { algorithm, time_s: Some(seconds.get()), latency_s: Some(latency.get()), reason: None }
+            }
+            Err(reason) => Self { algorithm, time_s: None, latency_s: None, reason: Some(reason.to_string()) },
+        }
+    }
 }
 
 /// Return the plan that is the fastest by `simulator`, and a candidate for each algorithm.
@@ -30,20 +63,14 @@ pub fn choose(
     topology: &Topology,
     collective: &str,
     root: u32,
-    size_bytes: u64,
-    options: &str,
-) -> PyResult<(Plan, Vec<Candidate>)> {
+    size_bytes: Size,
+    options: Known<Options>,
+) -> PyResult<Chosen> {
     let simulator: Simulator = simulator.parse().map_err(raise)?;
     let collective: Collective = collective.parse().map_err(raise)?;
-    let options = Options { size: vector_size(size_bytes)?, ..read_text(options)? };
+    let options = Options { size: size_bytes.0, ..options.0 };
     let (plan, candidates) =
         interruptible(py, |go_on| auto::plan(&topology.0, &options, collective, NodeId(root), simulator, go_on))?;
-    Ok((Plan::planned(plan), candidates.into_iter().map(listed).collect()))
-}
-
-fn listed(candidate: auto::Candidate) -> Candidate {
-    match candidate.time {
-        Ok(time) => (candidate.algorithm, Some(time.seconds.get()), Some(time.latency.get()), None),
-        Err(reason) => (candidate.algorithm, None, None, Some(reason.to_string())),
-    }
+    let candidates = candidates.into_iter().map(|each| Py::new(py, Candidate::new(each))).collect::<PyResult<_>>()?;
+    Ok(Chosen { plan: Py::new(py, Plan::planned(plan))?, candidates })
 }

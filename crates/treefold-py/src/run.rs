@@ -14,7 +14,7 @@ use treefold::units::{Seconds, Time};
 use crate::plan::Plan;
 use crate::{interruptible, raise};
 
-pub use mesh::Mesh;
+pub use mesh::{ControlMessage, Fault, LinkUsage, Mesh};
 pub use operation::Operation;
 
 /// A rank's part of a plan for vectors of one size.

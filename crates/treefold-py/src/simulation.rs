@@ -3,23 +3,29 @@
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use treefold::plan::alpha_beta::Profile;
 use treefold::sim::trace::Transfer;
 use treefold::sim::{Background, Job, Watch};
 
+use crate::options::Size;
 use crate::plan::Plan;
-use crate::{vector_size, with_progress};
+use crate::with_progress;
 
-/// Return `(time_s, mean_utilization, max_utilization)` of each size by the analytic simulator.
+/// What the analytic simulator predicts, as `treefold.results.Prediction` explains it.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct AnalyticReport {
+    time_s: f64,
+    mean_utilization: f64,
+    max_utilization: f64,
+}
+
+/// Simulate a plan by the model of time.
 #[pyfunction]
-pub fn simulate_analytic(py: Python<'_>, plan: &Plan, sizes_bytes: Vec<u64>) -> PyResult<Vec<(f64, f64, f64)>> {
+pub fn simulate_analytic(py: Python<'_>, plan: &Plan, size_bytes: Size) -> PyResult<AnalyticReport> {
     let plan = plan.sound()?;
-    let sizes = sizes_bytes.into_iter().map(vector_size).collect::<PyResult<Vec<_>>>()?;
-    let reports = py.detach(|| {
-        let profile = treefold::plan::alpha_beta::Profile::new(plan);
-        sizes.into_iter().map(|size| treefold::sim::analytic::simulate(&profile, size)).collect::<Vec<_>>()
-    });
-    let row = |report: treefold::sim::Report| (report.seconds.get(), report.mean_utilization, report.max_utilization);
-    Ok(reports.into_iter().map(row).collect())
+    let report = py.detach(|| treefold::sim::analytic::simulate(&Profile::new(plan), size_bytes.0));
+    let (mean_utilization, max_utilization) = (report.mean_utilization, report.max_utilization);
+    Ok(AnalyticReport { time_s: report.seconds.get(), mean_utilization, max_utilization })
 }
 
 /// A trace of a simulated plan: when each transfer started and ended, and how busy each link was.
@@ -216,17 +222,24 @@ pub fn chrome_of_jobs(traces: Vec<Py<Trace>>) -> PyResult<String> {
     Ok(treefold::sim::chrome::to_chrome(&jobs.collect::<PyResult<Vec<_>>>()?))
 }
 
-/// Background traffic as `(load, message_bytes, seed)`.
-pub type Traffic = (f64, u64, u64);
+/// Background traffic: the attributes of `treefold.together.Background`.
+#[derive(FromPyObject)]
+pub struct Traffic {
+    load: f64,
+    message_bytes: Size,
+    seed: u64,
+}
 
-/// Turns background traffic into the core's.
-pub fn background((load, message_bytes, seed): Traffic) -> PyResult<Background> {
-    Ok(Background { load, message: vector_size(message_bytes)?, seed })
+impl Traffic {
+    /// Returns the core's.
+    pub fn background(self) -> Background {
+        Background { load: self.load, message: self.message_bytes.0, seed: self.seed }
+    }
 }
 
 /// Lists the jobs of plans and the sizes of their vectors.
-pub fn jobs<'a>(plans: &'a [Py<Plan>], sizes_bytes: &[u64]) -> PyResult<Vec<Job<'a>>> {
-    let job = |(plan, &size): (&'a Py<Plan>, &u64)| Ok(Job::new(plan.get().sound()?, vector_size(size)?));
+pub fn jobs<'a>(plans: &'a [Py<Plan>], sizes_bytes: &[Size]) -> PyResult<Vec<Job<'a>>> {
+    let job = |(plan, size): (&'a Py<Plan>, &Size)| Ok(Job::new(plan.get().sound()?, size.0));
     plans.iter().zip(sizes_bytes).map(job).collect()
 }
 
@@ -236,12 +249,12 @@ pub fn jobs<'a>(plans: &'a [Py<Plan>], sizes_bytes: &[u64]) -> PyResult<Vec<Job<
 pub fn simulate_flow_together(
     py: Python<'_>,
     plans: Vec<Py<Plan>>,
-    sizes_bytes: Vec<u64>,
+    sizes_bytes: Vec<Size>,
     traffic: Option<Traffic>,
     record: bool,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Trace>> {
-    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(background).transpose()?);
+    let (jobs, traffic) = (jobs(&plans, &sizes_bytes)?, traffic.map(Traffic::background));
     let traces = with_progress(py, listener, |go_on| {
         treefold::sim::flow::simulate_together(&jobs, traffic.as_ref(), Watch { transfers: record, go_on: Some(go_on) })
     })?;
@@ -255,13 +268,13 @@ pub fn simulate_flow_together(
 pub fn simulate_flow(
     py: Python<'_>,
     plan: Py<Plan>,
-    size_bytes: u64,
+    size_bytes: Size,
     record: bool,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
-    let (sound, size) = (plan.get().sound()?, vector_size(size_bytes)?);
+    let sound = plan.get().sound()?;
     let trace = with_progress(py, listener, |go_on| {
-        treefold::sim::flow::simulate(sound, size, Watch { transfers: record, go_on: Some(go_on) })
+        treefold::sim::flow::simulate(sound, size_bytes.0, Watch { transfers: record, go_on: Some(go_on) })
     })?;
     Ok(Trace { plan, trace, peaks: Vec::new() })
 }

@@ -67,16 +67,22 @@ pub fn generators() -> Vec<&'static str> {
     topology::GENERATORS.iter().map(|generator| generator.form.example).collect()
 }
 
-/// Return the name and the summary of every algorithm.
-#[pyfunction]
-pub fn algorithms() -> Vec<(&'static str, &'static str)> {
-    planners::PLANNERS.iter().map(|planner| (planner.name, planner.summary)).collect()
+/// An algorithm for which the core has a planner.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Algorithm {
+    /// The name of the algorithm.
+    name: &'static str,
+    /// What it does, in one line.
+    summary: &'static str,
+    /// Whether switches reduce in its plans.
+    in_network: bool,
 }
 
-/// Return the names of the algorithms in whose plans switches reduce.
+/// Return all algorithms for which the core has a planner.
 #[pyfunction]
-pub fn in_network_algorithms() -> Vec<&'static str> {
-    planners::PLANNERS.iter().filter(|planner| planner.in_network).map(|planner| planner.name).collect()
+pub fn algorithms() -> Vec<Algorithm> {
+    let all = planners::PLANNERS.iter();
+    all.map(|&planners::Planner { name, summary, in_network, .. }| Algorithm { name, summary, in_network }).collect()
 }
 
 /// Return the name of `known` that `text` means, whatever its case, hyphens and underscores; errors call it a `what`.

@@ -1,9 +1,11 @@
-//! The only error type: a caller's mistake, things that do not suit each other, or an interruption, described in one
-//! line.
+//! The only error type: a caller's mistake, things that do not suit each other, a failure of the outer world, or an
+//! interruption, described in one line.
 //!
 //! A message names the thing, the value and the remedy, for example `link GPU3 -> GPU7: bandwidth must be positive, got
 //! 0`. A bug in treefold panics instead. [`bail!`](crate::bail) returns a mistake, [`misfit!`](crate::misfit) a misfit:
 //! a search leaves out what does not fit, and stops at everything else.
+
+use std::io;
 
 mod names;
 
@@ -12,7 +14,7 @@ pub use names::named;
 #[doc(hidden)]
 pub use names::{find, nearest, unknown};
 
-/// A caller's mistake, a misfit, or an interruption; `Display` writes the whole message.
+/// A caller's mistake, a misfit, a failure outside, or an interruption; `Display` writes the whole message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -23,8 +25,10 @@ pub struct Error {
 /// Says what a search does about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// An argument is wrong, or the outer world has failed: a search stops.
+    /// An argument is wrong: a search stops.
     Mistake,
+    /// The outer world has failed, as the operating system says: a search stops.
+    Outside(io::ErrorKind),
     /// The caller has interrupted what it had begun: a search stops, and nothing is wrong.
     Interruption,
     /// A network, a plan or a machine does not suit what was asked for: a search leaves it out.
@@ -73,6 +77,38 @@ impl Error {
     /// ```
     pub fn is_misfit(&self) -> bool {
         self.kind == Kind::Misfit
+    }
+
+    /// Returns the same error as a failure of the outer world, such as an address in use or a peer that is gone. The
+    /// arguments may be right, and the same call may succeed later.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use treefold::error::Error;
+    ///
+    /// let error = Error::new("rank 1 does not answer; is it running?").outside(ErrorKind::TimedOut);
+    /// assert_eq!(error.at("group").outside_kind(), Some(ErrorKind::TimedOut));
+    /// ```
+    pub fn outside(self, kind: io::ErrorKind) -> Self {
+        Self { kind: Kind::Outside(kind), ..self }
+    }
+
+    /// Returns how the outer world has failed, as the operating system has it; `None` for all other errors.
+    ///
+    /// ```
+    /// use treefold::run::tcp::Mesh;
+    /// use treefold::topology::NodeId;
+    /// use treefold::units::parse_bytes;
+    ///
+    /// let elsewhere = Mesh::listen(NodeId(0), 2, "192.0.2.1".parse().unwrap(), 7).err().unwrap();
+    /// assert!(elsewhere.outside_kind().is_some(), "{elsewhere}");
+    /// assert!(parse_bytes("64MQB").unwrap_err().outside_kind().is_none(), "that is a mistake");
+    /// ```
+    pub fn outside_kind(&self) -> Option<io::ErrorKind> {
+        match self.kind {
+            Kind::Outside(kind) => Some(kind),
+            _ => None,
+        }
     }
 
     /// Returns the error of work that stops because its caller said so, as by a `go_on` that returned false. The

@@ -18,6 +18,11 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     /// The thing to which the options belong, as errors name it, for example `machine`.
     const WHAT: &'static str;
 
+    /// Returns the JSON Schema of the struct, which says all that its declaration says of every field.
+    ///
+    /// Each struct keeps what [`schema_of`] makes, because making it takes longer than planning a small network.
+    fn schema() -> &'static Value;
+
     /// Sets the options that are `given` by name, and leaves the others at their defaults.
     ///
     /// A value has the type of its option, or is a text that a person would write for it: `8192`, `"8192"` and
@@ -26,15 +31,12 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     /// # Errors
     /// If a name is unknown, or a value has another type or is out of range.
     fn read(given: &Map<String, Value>) -> Result<Self> {
-        let schema = schema::<Self>();
-        let properties = schema["properties"].as_object().expect("a struct has properties");
-        let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let properties = properties::<Self>();
         let Ok(Value::Object(mut values)) = serde_json::to_value(Self::default()) else {
             unreachable!("a struct is written as an object")
         };
         for (name, value) in given {
-            let what = || format!("{} option", Self::WHAT);
-            let known = names[find(name, &names).ok_or_else(|| unknown(&what(), name, &names))?];
+            let known = if properties.contains_key(name) { name } else { known::<Self>(name)? };
             let value = typed(&readable(known), value, &properties[known])?;
             values.insert(known.to_owned(), value);
         }
@@ -49,10 +51,9 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     /// # Errors
     /// If a value is out of range or not finite; the error names the option, its range and its value.
     fn check_ranges(&self) -> Result<()> {
-        let schema = schema::<Self>();
         let values =
             serde_json::to_value(self).map_err(|error| Error::new(format!("{} options: {error}", Self::WHAT)))?;
-        for (name, property) in schema["properties"].as_object().expect("a struct has properties") {
+        for (name, property) in properties::<Self>() {
             match &values[name] {
                 Value::Number(number) => {
                     in_range(&readable(name), number.as_f64().expect("it fits"), property)?;
@@ -67,9 +68,21 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     }
 }
 
-/// Returns the JSON Schema of a struct of options, which has all that the struct's declaration says of every field.
-pub fn schema<T: JsonSchema>() -> Value {
+/// Makes the JSON Schema of a struct of options; [`Options::schema`] keeps it.
+pub fn schema_of<T: JsonSchema>() -> Value {
     schemars::schema_for!(T).into()
+}
+
+/// Returns the schemas of the fields of a struct of options, by name.
+pub(crate) fn properties<T: Options>() -> &'static Map<String, Value> {
+    T::schema()["properties"].as_object().expect("a struct has properties")
+}
+
+/// Returns the name of the option that is meant, whatever its case, hyphens and underscores.
+fn known<T: Options>(name: &str) -> Result<&'static str> {
+    let names: Vec<&str> = properties::<T>().keys().map(String::as_str).collect();
+    let found = find(name, &names).ok_or_else(|| unknown(&format!("{} option", T::WHAT), name, &names))?;
+    Ok(names[found])
 }
 
 /// Returns a name as sentences have it: `virtual channels` for `virtual_channels`.
@@ -267,6 +280,7 @@ mod tests {
     use crate::units::{Bandwidth, Bytes, Time};
     use serde::Deserialize;
     use serde_json::json;
+    use std::sync::LazyLock;
 
     #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
@@ -315,6 +329,11 @@ mod tests {
 
     impl Options for Thing {
         const WHAT: &'static str = "thing";
+
+        fn schema() -> &'static Value {
+            static SCHEMA: LazyLock<Value> = LazyLock::new(schema_of::<Thing>);
+            &SCHEMA
+        }
     }
 
     fn read(given: Value) -> Result<Thing> {

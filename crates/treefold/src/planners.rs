@@ -158,7 +158,7 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
     let planner = named("algorithm", algorithm, &known)?;
     if topology.ranks() > MAX_RANKS {
         misfit!(
-            "{} ranks are more than the {MAX_RANKS} that treefold plans for; choose some with --ranks",
+            "{} ranks are more than the {MAX_RANKS} that treefold plans for; choose some of them",
             topology.ranks()
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! Ranks are the nodes `0..ranks`, in rank order; then come the other accelerators, which only relay, and then the
 //! switches. The order in which a file or generator listed the nodes is kept as each node's *place*, so that nobody
-//! outside sees the renumbering by `--ranks`.
+//! outside sees the renumbering when ranks are chosen.
 
 mod build;
 mod connectivity;

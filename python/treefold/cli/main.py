@@ -14,6 +14,7 @@ from treefold import _core, interrupts
 from treefold.cli import catalog, networks, plans, probe, reproduce, run, simulate, train
 from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
 from treefold.cli.terminal import notify, prepare_streams
+from treefold.cli.wording import in_options
 from treefold.errors import TreefoldError
 from treefold.extras import EXTRAS, is_installed
 
@@ -75,7 +76,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    notify(f"warning: {message}")
+    notify(f"warning: {in_options(str(message))}")
 
 
 def main() -> None:
@@ -85,7 +86,7 @@ def main() -> None:
     try:
         result = app(standalone_mode=False)
     except TreefoldError as error:
-        _fail(str(error))
+        _fail(in_options(str(error)))
     except UnicodeEncodeError as error:
         _fail(f"'{error.object}' is not text; write it in UTF-8")
     except USAGE_ERROR as error:

@@ -278,7 +278,7 @@ def read_machine(file: Path | None, settings: list[str] | None) -> Machine | Non
         if name in changes:
             raise TreefoldError(f"--set {name} is given twice; give it once")
         changes[name] = read
-    return Machine(**declared.read("machine", values | changes))
+    return Machine(**values | changes)
 
 
 def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import typer
 
 from treefold import progress
+from treefold.cli.wording import in_options
 from treefold.errors import TreefoldError
 from treefold.files.streams import is_standard_output
 from treefold.records import Table
@@ -69,7 +70,7 @@ def working(task: str) -> Iterator[None]:
 def show(value: Any, as_json: bool, text: Callable[[], str], written: Path | None = None) -> None:
     """Print a value as JSON or as text; print nothing if a file was `written` to standard output."""
     if written is None or not is_standard_output(written):
-        print_lines(json.dumps(value) if as_json else text())
+        print_lines(json.dumps(value) if as_json else in_options(text()))
 
 
 def check_alone(output: Path | None, as_json: bool) -> None:

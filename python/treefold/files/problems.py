@@ -3,7 +3,7 @@
 import warnings
 
 from treefold.checks import LONGEST_SHOWN
-from treefold.errors import TreefoldError
+from treefold.errors import OutsideError, TreefoldError
 from treefold.text import message
 
 
@@ -29,6 +29,11 @@ class TopologyWarning(UserWarning):
 def fail(where: str, problem: str) -> TreefoldError:
     """Return the error `where: problem` on one line."""
     return TreefoldError(message(where, problem))
+
+
+def fail_outside(where: str, problem: str) -> OutsideError:
+    """Return the error `where: problem` on one line, if the file itself cannot be had."""
+    return OutsideError(message(where, problem))
 
 
 def warn(where: str, problem: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.files.problems import fail, one_line, reason
+from treefold.files.problems import fail, fail_outside, one_line, reason
 from treefold.files.streams import open_descriptor
 from treefold.text import visible
 
@@ -101,8 +101,8 @@ def read_bytes(where: str, most_bytes: int = MOST_BYTES) -> bytearray:
     """Return the content of the regular file `where`, or of an open stream such as /dev/stdin.
 
     Raises:
-        TreefoldError: If the file does not exist, is a folder, a device or a pipe, is larger than `most_bytes`, or
-            cannot be read.
+        OutsideError: If the file does not exist, is a folder, a device or a pipe, or cannot be read.
+        TreefoldError: If it is larger than `most_bytes`.
 
     """
     content = bytearray()
@@ -115,9 +115,10 @@ def read_bytes(where: str, most_bytes: int = MOST_BYTES) -> bytearray:
     except TreefoldError:
         raise
     except FileNotFoundError:
-        raise fail(where, "no such file; check the path") from None
+        raise fail_outside(where, "no such file; check the path") from None
     except (OSError, ValueError) as error:
-        raise fail(where, f"cannot be read: {getattr(error, 'strerror', None) or error}; check the path") from None
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}; check the path"
+        raise fail_outside(where, problem) from None
     return content
 
 
@@ -128,10 +129,10 @@ def _opened(where: str) -> BinaryIO:
         return os.fdopen(os.dup(descriptor), "rb")
     mode = os.stat(where).st_mode
     if stat.S_ISDIR(mode):
-        raise fail(where, "is a folder; name a file in it")
+        raise fail_outside(where, "is a folder; name a file in it")
     if not stat.S_ISREG(mode):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise fail(where, f"is {kind}, not a file; copy its content into a file, or name /dev/stdin")
+        raise fail_outside(where, f"is {kind}, not a file; copy its content into a file, or name /dev/stdin")
     return open(where, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
 
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from treefold.errors import TreefoldError
+from treefold.errors import OutsideError, TreefoldError
 from treefold.files.streams import open_descriptor
 from treefold.text import message
 
@@ -16,7 +16,8 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` as UTF-8 to `path`, like `write_bytes_atomically`.
 
     Raises:
-        TreefoldError: If UTF-8 cannot encode the text, the folder does not exist, or the file cannot be written.
+        TreefoldError: If UTF-8 cannot encode the text.
+        OutsideError: If the folder does not exist, or the file cannot be written.
 
     """
     try:
@@ -34,7 +35,7 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None
     A symbolic link keeps its target, and permissions stay as they were. Streams are written directly.
 
     Raises:
-        TreefoldError: If the folder does not exist, or the file cannot be written.
+        OutsideError: If the folder does not exist, or the file cannot be written.
 
     """
     try:
@@ -62,7 +63,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path before long work if `write_bytes_atomically` would refuse it afterwards.
 
     Raises:
-        TreefoldError: If `path` is a folder, or its folder does not exist or is not writable.
+        OutsideError: If `path` is a folder, or its folder does not exist or is not writable.
 
     """
     try:
@@ -110,7 +111,7 @@ def _replace(target: Path, content: bytes, mode: int | None) -> None:
         raise
 
 
-def _problem(error: OSError | ValueError, path: str | os.PathLike[str]) -> TreefoldError:
+def _problem(error: OSError | ValueError, path: str | os.PathLike[str]) -> OutsideError:
     folder = os.path.dirname(os.fspath(path)) or "."
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     problem = f"cannot be written: {reason}; choose another place"
@@ -118,4 +119,4 @@ def _problem(error: OSError | ValueError, path: str | os.PathLike[str]) -> Treef
         problem = "is a folder; name a file in it"
     elif not os.path.isdir(folder):
         problem = f"cannot be written: there is no folder '{os.path.basename(folder)}'; create it first"
-    return TreefoldError(message(os.fspath(path), problem))
+    return OutsideError(message(os.fspath(path), problem))

@@ -39,7 +39,7 @@ def fill_missing(document: Document, where: str, bandwidth_Bps: float | None, la
     links = document["links"]
     without_bandwidth, without_latency = _without(links, "bandwidth_Bps"), _without(links, "latency_s")
     if without_bandwidth and bandwidth_Bps is None:
-        raise fail(where, f"{_counted(without_bandwidth, 'bandwidth')}; give them one with --bandwidth 10Gbit/s")
+        raise fail(where, f"{_counted(without_bandwidth, 'bandwidth')}; give them one, such as bandwidth_Bps=1.25e9")
     filling_s, rule = (latency_s, "") if latency_s is not None else _usual_latency(links)
     parts = []
     if without_bandwidth and bandwidth_Bps is not None:
@@ -68,7 +68,7 @@ def _usual_latency(links: list[dict[str, Any]]) -> tuple[float, str]:
     """Return the median of the known latencies, or 0, and the end of a warning that names the rule."""
     known = sorted(link["latency_s"] for link in links if "latency_s" in link for _ in range(direction_count(link)))
     if not known:
-        return 0.0, "; set --latency"
+        return 0.0, "; set latency_s"
     middle = len(known) // 2
     median = float(known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2)
     return median, ", the median of the others"

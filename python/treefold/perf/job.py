@@ -43,13 +43,15 @@ class Job:
 
         """
         if self.adapt and self.transport != "tcp":
-            raise TreefoldError(f"--adapt works over tcp, not over {self.transport}; drop it or choose --transport tcp")
+            raise TreefoldError(
+                f"adapt=True works over tcp, not over {self.transport}; drop it or choose transport='tcp'"
+            )
         element = _core.number_bytes(self.type, self.operator)
-        for name, value, least in (("iters", self.iterations, 1), ("warmup", self.warmup, 0)):
+        for name, value, least in (("iterations", self.iterations, 1), ("warmup", self.warmup, 0)):
             if value < least:
-                raise TreefoldError(f"--{name} {value}: must be at least {least}")
+                raise TreefoldError(f"{name}={value}: must be at least {least}")
             if value > _MOST_ITERATIONS:
-                raise TreefoldError(f"--{name} {value}: must be at most {_MOST_ITERATIONS}")
+                raise TreefoldError(f"{name}={value}: must be at most {_MOST_ITERATIONS}")
         for size in self.sizes_bytes:
             if size < element:
                 raise TreefoldError(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from treefold import _core, checks, progress
 from treefold._core import Forest, Plan, Topology
-from treefold.planning.request import Request, for_core
+from treefold.planning.request import Request
 
 __all__ = ["is_fabric", "is_in_network", "is_quick"]
 """What is of use outside of the package."""
@@ -37,6 +37,8 @@ class SolverPlanner(NamedTuple):
     """The most ranks times links for which it takes seconds only."""
 
 
+CORE = {each.name: each for each in _core.algorithms()}
+"""The planners of the core, by name."""
 PLANNERS = {
     "packing": SolverPlanner(
         "spanning trees with the largest total rate, packed by column generation, streamed",
@@ -82,7 +84,7 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
 
     """
     checks.network(network)
-    algorithm = checks.name("algorithm", algorithm, [*dict(_core.algorithms()), *PLANNERS])
+    algorithm = checks.name("algorithm", algorithm, [*CORE, *PLANNERS])
     return algorithm not in PLANNERS or network.ranks * network.num_links <= PLANNERS[algorithm].most_work
 
 
@@ -99,7 +101,7 @@ def is_in_network(algorithm: str) -> bool:
     """
     if algorithm in PLANNERS:
         return PLANNERS[algorithm].in_network
-    return algorithm in _core.in_network_algorithms()
+    return algorithm in CORE and CORE[algorithm].in_network
 
 
 def is_fabric(network: Topology) -> bool:
@@ -129,7 +131,7 @@ def plan(request: Request) -> Planned:
     """
     name, network = request.algorithm, request.network
     if name not in PLANNERS:
-        return Planned(_core.plan(name, network, request.size_bytes, for_core(request.options)), {})
+        return Planned(_core.plan(name, network, request.size_bytes, request.options), {})
     if network.ranks == 1:
         return Planned(_alone(name, network), {})
     progress.report(name)

@@ -254,9 +254,9 @@ class LinearProgram:
         least, added = 1.0, 0
         for half in self.halves:
             ends = [(source, target) for source, target in half.ends.tolist()]
-            factor, sets = find_cuts(self.ranks, ends, point[half.columns], rates)
-            least = min(least, factor)
-            added += self._add(self._cuts(half, sets))
+            found = find_cuts(self.ranks, ends, point[half.columns], rates)
+            least = min(least, found.factor)
+            added += self._add(self._cuts(half, found.sets))
         return least * float(rates.sum()), added
 
 

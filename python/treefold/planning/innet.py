@@ -46,7 +46,7 @@ def plan(request: Request) -> Planned:
         forest.plan("innet", rates.tolist(), request.options.pipeline)
         for forest, rates in ((packing.forest, packing.rates), _low(packing))
     ]
-    plan = min(plans, key=lambda each: simulate_analytic(each, [request.size_bytes])[0][0])
+    plan = min(plans, key=lambda each: simulate_analytic(each, request.size_bytes).time_s)
     rate_Bps = plan.rate or packing.bound_Bps
     return Planned(plan, {"bound_Bps": packing.bound_Bps, "gap": max(0.0, packing.bound_Bps / rate_Bps - 1)})
 

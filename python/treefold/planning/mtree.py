@@ -19,7 +19,7 @@ from treefold._core import Forest, Topology
 from treefold.options import PlannerOptions
 from treefold.planning import Planned
 from treefold.planning.linear_programs import SECONDS, Vector
-from treefold.planning.request import Request, for_core
+from treefold.planning.request import Request
 from treefold.planning.shares import Shared, share
 
 
@@ -56,7 +56,7 @@ def solve(network: Topology, options: PlannerOptions) -> tuple[Grown, Shared]:
 def grow(network: Topology, options: PlannerOptions) -> Grown:
     """Grow trees with GOST."""
     forest = Forest(network)
-    growth = forest.grow(for_core(options))
+    growth = forest.grow(options)
     return Grown(forest, np.asarray(growth.rates), growth.height, growth.least_rate_Bps)
 
 

@@ -97,7 +97,7 @@ def _quickest(best: tuple[Forest, Vector], request: Request) -> Plan:
     """Return the fastest plan at this size: that of the best rate, or one of lower or fewer trees if that pays off."""
     wanted = [best, *(each for each in _lesser(request.network) if keeps(*each, request.options))]
     plans = [forest.plan("packing", rates.tolist(), request.options.pipeline) for forest, rates in wanted]
-    seconds = [simulate_analytic(plan, [request.size_bytes])[0][0] for plan in plans]
+    seconds = [simulate_analytic(plan, request.size_bytes).time_s for plan in plans]
     rates = [float(rates.sum()) for _, rates in wanted]
     as_wide = [rate >= rates[0] * (1 - GAP) for rate in rates]
     worth = [time_s if wide else time_s / (1 - _WORTH_LOWERING) for time_s, wide in zip(seconds, as_wide, strict=True)]

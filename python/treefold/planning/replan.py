@@ -52,7 +52,7 @@ def choose(plan: Plan, fresh: Plan, request: Request) -> Candidates:
         candidates.append((old, old.num_trees))
 
     def loss(candidate: tuple[Plan, int]) -> float:
-        time_s = simulate_analytic(candidate[0], [request.size_bytes])[0][0]
+        time_s = simulate_analytic(candidate[0], request.size_bytes).time_s
         return time_s * (1 - _WORTH_STAYING * candidate[1] / max(candidate[0].num_trees, 1))
 
     return Candidates(old, *min(candidates, key=loss))

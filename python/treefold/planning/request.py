@@ -1,8 +1,7 @@
 """What a caller asks of a planner, and the options that each planner has."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from treefold import checks, declared
@@ -33,11 +32,6 @@ class Request:
     options: PlannerOptions
 
 
-def for_core(options: PlannerOptions) -> str:
-    """Return options that have been read as the text that the core takes."""
-    return json.dumps(asdict(options))
-
-
 def planners_with(name: str) -> tuple[str, ...] | None:
     """Return the planners that have an option; None if all planners have it."""
     return declared.options("planner")[name].planners
@@ -62,13 +56,12 @@ def read_options(function: Callable[..., Any], given: Mapping[str, Any]) -> Plan
 
     """
     checks.arguments(function.__name__, given, (*checks.names_of(function), *declared.options("planner")))
-    return PlannerOptions(**declared.read("planner", given))
+    return PlannerOptions(**given)
 
 
 def changed(options: PlannerOptions) -> list[str]:
     """Return the names of the options that differ from their defaults."""
-    defaults = PlannerOptions()
-    return [name for name in declared.options("planner") if getattr(options, name) != getattr(defaults, name)]
+    return [name for name, each in declared.options("planner").items() if getattr(options, name) != each.default]
 
 
 def settings(options: PlannerOptions, algorithm: str) -> dict[str, Any]:
@@ -110,5 +103,4 @@ def without_foreign(options: PlannerOptions, algorithm: str) -> PlannerOptions:
 
 
 def _reset(options: PlannerOptions, names: Iterable[str]) -> PlannerOptions:
-    defaults = PlannerOptions()
-    return replace(options, **{name: getattr(defaults, name) for name in names})
+    return replace(options, **{name: declared.options("planner")[name].default for name in names})

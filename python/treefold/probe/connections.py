@@ -7,31 +7,33 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
-from treefold.errors import TreefoldError
+from treefold.errors import PeerError, TreefoldError, kind_of, of_kind
 from treefold.probe.results import Pair
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.admission import first_frames
 from treefold.rendezvous.frames import Header, carries, send_frame
 from treefold.rendezvous.sockets import connect
 from treefold.rendezvous.validation import Schema
-from treefold.text import visible
 
 _CONNECT_S = 10.0
 _HELLO_S = 5.0
 
 
-def agree(meeting: Rendezvous, error: str | None, schema: dict[str, Schema], **values: Any) -> list[dict[str, Any]]:
+def agree(
+    meeting: Rendezvous, error: TreefoldError | None, schema: dict[str, Schema], **values: Any
+) -> list[dict[str, Any]]:
     """Exchange JSON objects, which have to match the schema; return the objects of all workers, by number.
 
     Raises:
-        TreefoldError: On every worker, if one has an error: that of the first such worker.
+        TreefoldError: On every worker, if one has an error: that of the first such worker, of the same kind.
 
     """
-    mine = {"error": error, **values}
-    reports: list[dict[str, Any]] = validation.exchange(meeting.exchange, mine, schema | {"error": str | None})
+    mine = {"error": None if error is None else str(error), "kind": kind_of(error), **values}
+    own_schema: dict[str, Schema] = {"error": str | None, "kind": str}
+    reports: list[dict[str, Any]] = validation.exchange(meeting.exchange, mine, schema | own_schema)
     for report in reports:
         if report["error"] is not None:
-            raise TreefoldError(visible(report["error"]))
+            raise of_kind(report["kind"], report["error"])
     return reports
 
 
@@ -55,7 +57,7 @@ def connect_pairs(
         The connections of this worker, by the partner's number.
 
     Raises:
-        TreefoldError: On every worker, if a pair cannot connect.
+        PeerError: On every worker, if a pair cannot connect.
 
     """
     own = meeting.rank
@@ -69,7 +71,7 @@ def connect_pairs(
         reports = agree(meeting, None, {"calls": [str], "missed": [str]}, calls=errors, missed=missed)
         # A caller that failed knows why, so its error comes before those of workers that waited in vain.
         if errors := [error for kind in ("calls", "missed") for report in reports for error in report[kind]]:
-            raise TreefoldError(visible(errors[0]))
+            raise PeerError(errors[0])
     except BaseException:
         close_all(connections)
         raise
@@ -95,7 +97,7 @@ def _call(
             send_frame(connection, {"token": token, "rank": own})
         except OSError as error:
             where = f"{worker['address']} port {worker['port']} ({error.strerror or error})"
-            remedy = "open firewalls between them, or choose another interface with --interface or TREEFOLD_INTERFACE"
+            remedy = "open firewalls between them, or choose another interface (TREEFOLD_INTERFACE)"
             return f"{_name(own, workers)} cannot reach {_name(other, workers)} at {where}; {remedy}"
         into[other] = connection
         return None

@@ -48,7 +48,7 @@ def directed_links(document: Document | None, workers: Sequence[dict[str, Any]])
         if foreign := next((end for end in ends if end not in ranks), None):
             raise TreefoldError(
                 f"link {ends[0]} -> {ends[1]}: '{foreign}' is not a worker, and only links between two workers can be "
-                "measured; leave the link out, or probe all pairs without --links"
+                "measured; leave the link out, or probe all pairs, without a list of links"
             )
         pair = ranks[ends[0]], ranks[ends[1]]
         pairs += [pair, pair[::-1]] if link["both_ways"] else [pair]
@@ -58,7 +58,7 @@ def directed_links(document: Document | None, workers: Sequence[dict[str, Any]])
             f"link {one} -> {other} stands twice, and parallel links look like one to a probe; keep one"
         )
     if not pairs:
-        raise TreefoldError(f"network '{document['name']}' has no links to measure; list some, or drop --links")
+        raise TreefoldError(f"network '{document['name']}' has no links to measure; list some, or probe without a list")
     return pairs
 
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from treefold.errors import TreefoldError
+from treefold.errors import PeerError, TreefoldError
 from treefold.probe import settings as probe_settings
 from treefold.probe import transfers
 from treefold.probe.connections import agree, close_all, connect_pairs
@@ -85,7 +85,7 @@ def measure(
 
     """
     if meeting.size < 2:
-        raise TreefoldError("a probe measures between workers, and there is 1; start at least 2, or use --local 2")
+        raise TreefoldError("a probe measures between workers, and there is 1; start 2, as with runtime.local(2)")
     listener, error = _listener(meeting)
     with closing(listener):
         workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
@@ -111,12 +111,12 @@ def measure(
     return measured
 
 
-def _listener(meeting: Rendezvous) -> tuple[socket.socket, str | None]:
+def _listener(meeting: Rendezvous) -> tuple[socket.socket, TreefoldError | None]:
     """Return a listening socket; or one that does not listen, with the error that all workers should get."""
     try:
         return listen(meeting.address, what=f"worker {meeting.rank}"), None
     except TreefoldError as error:
-        return socket.socket(), str(error)
+        return socket.socket(), error
 
 
 def _introduction(meeting: Rendezvous, listener: socket.socket, settings: Settings) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _looks_capped(step: Step, measured: Measurements) -> bool:
 
 def _own_part(
     step: Step, rank: int, connections: dict[int, socket.socket], measured: Measurements
-) -> tuple[dict[Pair, list[float]], str | None]:
+) -> tuple[dict[Pair, list[float]], TreefoldError | None]:
     """Return what this worker measured, by pair, and its first error."""
     own = [pair for pair in step.pairs if rank in pair]
     errors: list[str] = []
@@ -219,7 +219,7 @@ def _own_part(
         with ThreadPoolExecutor(len(own)) as pool:
             results = list(pool.map(part, own))
     by_pair = {_report_key(step, pair, rank): values for pair, values in zip(own, results, strict=True) if values}
-    return by_pair, errors[0] if errors else None
+    return by_pair, PeerError(errors[0]) if errors else None
 
 
 def _transfer(step: Step, pair: Pair, rank: int, connection: socket.socket, measured: Measurements) -> list[float]:

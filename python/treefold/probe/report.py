@@ -129,7 +129,7 @@ def _notes(measured: Measurements) -> list[str]:
         share = together["rate_Bps"] / together["expected_Bps"]
         notes.append(
             f"all pairs at once carry {share:.0%} of what pairs and nodes carry alone: pairs share links that plans do "
-            "not know (if you know the direct links, list them in a file for --links), or processors are too busy"
+            "not know (if you know the direct links, list them in a file of links), or processors are too busy"
         )
     short = [
         pair for pair in sorted(measured.rates) if _duration_s(measured, pair) < _SHORT_TRIPS * _trip_s(measured, pair)
@@ -139,7 +139,7 @@ def _notes(measured: Measurements) -> list[str]:
         more = f" and {len(short) - 1} more" if len(short) > 1 else ""
         notes.append(
             f"{source} -> {target}{more}: measured for less than {_SHORT_TRIPS} round trips, so TCP may not have been "
-            "at full speed; raise --bytes or --seconds"
+            "at full speed; allow more bytes or seconds"
         )
     return notes
 

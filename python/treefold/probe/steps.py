@@ -78,12 +78,10 @@ def budget(settings: Settings, steps: list[Step]) -> Budget:
         least_s = math.ceil(10 * (trips_s + _LEAST_TRANSFER_S * count)) / 10
         what = f"{count} transfers and the round trips, which take at least {least_s:.1f} s"
         problem = f"{settings.seconds:g} s are too short for {what}"
-        raise TreefoldError(
-            f"{problem}; raise --seconds, or use --parallel, or --links with a file that lists only the direct links"
-        )
+        raise TreefoldError(f"{problem}; allow more seconds, or take parallel=True, or list only the direct links")
     if settings.most_bytes < count << 20:
         problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"
-        raise TreefoldError(f"{problem}; raise --bytes to {count}MiB at least")
+        raise TreefoldError(f"{problem}; allow at least most_bytes={count << 20}")
     return Budget(min(seconds, _MOST_TRANSFER_S), settings.most_bytes // count)
 
 

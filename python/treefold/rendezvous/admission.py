@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
 
+from treefold.errors import TreefoldError, kind_of
 from treefold.rendezvous.frames import FrameError, FrameStream, Header
 
 MOST_CALLERS = 128
@@ -120,11 +121,11 @@ class Admission:
         """Return whether a caller still waits and has not been refused."""
         return caller in self.callers and not caller.is_refused
 
-    def refuse(self, caller: Caller, why: str) -> None:
+    def refuse(self, caller: Caller, why: str | TreefoldError) -> None:
         """Send a caller an error, and give it a moment to read it."""
         caller.is_refused = True
         caller.until = time.monotonic() + REFUSAL_S
-        caller.stream.send({"error": why})
+        caller.stream.send({"error": str(why), "kind": kind_of(why)})
         if caller.stream.finish():
             self.drop(caller)
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from treefold.errors import TreefoldError
+from treefold.errors import DeadlineError, PeerError, TreefoldError
 
 MAX_BLOB_BYTES = 64 << 20
 """The most that a blob may hold; the largest blobs are plans."""
@@ -38,13 +38,15 @@ class Hub:
         self._rounds: dict[int, _Round] = {}
         self._gone: dict[int, str] = {}
         self._remarks: deque[str] = deque(maxlen=_MOST_REMARKS)
-        self._failure: str | None = None
+        self._failure: TreefoldError | None = None
 
     def gather(self, rank: int, blob: bytes) -> list[bytes]:
         """Return the blobs of all ranks, by rank, once all have come.
 
         Raises:
-            TreefoldError: If a rank is missing after the timeout or gone, or the hub has failed before.
+            DeadlineError: If a rank is missing after the timeout.
+            PeerError: If a rank is gone.
+            TreefoldError: If the hub has failed before: the same error.
 
         """
         number = self.put(rank, blob)
@@ -89,10 +91,10 @@ class Hub:
             missing = [rank for rank in range(self.size) if rank not in current.blobs]
             gone = [self._gone[rank] for rank in missing if rank in self._gone]
             if gone or is_late:
-                self._failure = gone[0] if gone else absence(missing, self._timeout_s, self._remarks)
+                self._failure = PeerError(gone[0]) if gone else absence(missing, self._timeout_s, self._remarks)
                 self._has_changed()
         if self._failure is not None:
-            raise TreefoldError(self._failure)
+            raise type(self._failure)(str(self._failure))  # each rank raises an error of its own
 
     def _has_changed(self) -> None:
         self._changed.notify_all()
@@ -117,7 +119,7 @@ class Hub:
     def fail(self, why: str) -> None:
         """Give every rank that waits, now or later, the error `why`."""
         with self._changed:
-            self._failure = self._failure or why
+            self._failure = self._failure or TreefoldError(why)
             self._has_changed()
 
     def remark(self, text: str) -> None:
@@ -126,7 +128,7 @@ class Hub:
             self._remarks.append(text)
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> TreefoldError | None:
         """The error that ended this hub; None while it works."""
         with self._changed:
             return self._failure
@@ -138,11 +140,11 @@ class Hub:
             return min(self._next_round) > 0
 
 
-def absence(ranks: Sequence[int], timeout_s: float, remarks: Sequence[str] = ()) -> str:
+def absence(ranks: Sequence[int], timeout_s: float, remarks: Sequence[str] = ()) -> DeadlineError:
     """Return the error that these ranks did not come."""
     named = ", ".join(map(str, ranks[:_MOST_NAMED]))
     more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
     heard = f" ({'; '.join(remarks)})" if remarks else ""
     plural, them, they = ("s", "them", "they") if len(ranks) > 1 else ("", "it", "it")
     missing = f"worker{plural} {named}{more} did not come within {timeout_s:g} s"
-    return f"{missing}; start {them}, or see why {they} failed{heard}"
+    return DeadlineError(f"{missing}; start {them}, or see why {they} failed{heard}")

@@ -47,8 +47,8 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
     if missing:
         raise TreefoldError(
             f"this process is not a worker of a group: {', '.join(missing)} not set; start it with torchrun or "
-            "mpiexec, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, commands take "
-            "--local 4)"
+            "mpiexec, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (on this machine alone, "
+            "runtime.local(4) will do)"
         )
     rank, size = rank_and_size(variables, "RANK", "WORLD_SIZE")
     return from_master(rank, size, variables["MASTER_ADDR"], master_port(variables), timeout_s, interface)

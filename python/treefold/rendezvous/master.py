@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from treefold import environment
-from treefold.errors import TreefoldError
+from treefold.errors import DeadlineError, PeerError, TreefoldError, of_kind
 from treefold.limits import soft_limit
 from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
@@ -158,7 +158,7 @@ def _join(member: _Member, job: _Job) -> _Connection:
         """Return worker 0's answer; None if it only asks whether this worker is still there."""
         header, body = receive_frame(connection, member.size * MAX_BLOB_BYTES)
         if "error" in header:
-            raise TreefoldError(_printable(header["error"]))
+            raise _told(header)
         if "still" not in header:
             return header, body
         send_frame(connection, {"here": True})
@@ -205,7 +205,8 @@ def _called(member: _Member, deadline: float) -> socket.socket:
         return connect(member.address, member.port, max(deadline - time.monotonic(), 0))
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise TreefoldError(
+        kind = DeadlineError if isinstance(error, TimeoutError) else PeerError
+        raise kind(
             f"worker {member.rank}: {member.master} cannot be reached within {member.timeout_s:g} s ({reason}); check "
             "that worker 0 runs there, the address, the port, and firewalls between"
         ) from None
@@ -222,7 +223,7 @@ def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> boo
             raise
         return False
     if "error" in answer:
-        raise TreefoldError(_printable(answer["error"]))
+        raise _told(answer)
     if "welcome" not in answer:
         raise FrameError("no welcome")
     return True
@@ -231,24 +232,25 @@ def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> boo
 @contextmanager
 def _failures_of_worker_0(member: _Member) -> Iterator[None]:
     """Turn a failed connection to worker 0 into an error of one line."""
+    where = f"worker {member.rank}: worker 0, which serves at {member.master},"
     try:
         yield
-    except (OSError, EOFError, FrameError) as error:
-        why = _reason(error, member.timeout_s)
-        raise TreefoldError(f"worker {member.rank}: worker 0, which serves at {member.master}, {why}") from None
+    except TreefoldError:  # of which worker 0 has told
+        raise
+    except FrameError:
+        raise TreefoldError(f"{where} is not a worker of treefold; choose another MASTER_PORT") from None
+    except TimeoutError:
+        silence_s = member.timeout_s + _SLACK_S
+        raise DeadlineError(f"{where} was silent for {silence_s:g} s; look whether it hangs") from None
+    except (OSError, EOFError):
+        raise PeerError(f"{where} has died or lost its connection; look at its output") from None
 
 
-def _reason(error: Exception, timeout_s: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"was silent for {timeout_s + _SLACK_S:g} s; look whether it hangs"
-    if isinstance(error, FrameError):
-        return "is not a worker of treefold; choose another MASTER_PORT"
-    return "has died or lost its connection; look at its output"
-
-
-def _printable(error: Any) -> str:
-    """Return an error that worker 0 has sent as text that can be printed."""
-    return visible(error)[:_MOST_TEXT] if isinstance(error, str) else "it reported an error without words"
+def _told(header: Header) -> TreefoldError:
+    """Return the error of which worker 0 has told, as text that can be printed."""
+    error = header["error"]
+    text = visible(error)[:_MOST_TEXT] if isinstance(error, str) else "it reported an error without words"
+    return of_kind(header.get("kind"), text)
 
 
 def _blobs(body: bytes, sizes: Any, count: int) -> list[bytes]:

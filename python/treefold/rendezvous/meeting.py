@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from treefold import checks
-from treefold.errors import TreefoldError
+from treefold.errors import OutsideError, TreefoldError, kind_of, of_kind
 from treefold.rendezvous import validation
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
 
@@ -70,7 +70,8 @@ class Rendezvous:
             blob: At most 64 MiB.
 
         Raises:
-            TreefoldError: On every worker that waits, naming the workers that did not come in time or are gone.
+            DeadlineError: On every worker that waits, naming the workers that did not come in time.
+            PeerError: On every worker that waits, naming a worker that is gone.
 
         Example:
             >>> from concurrent.futures import ThreadPoolExecutor
@@ -94,7 +95,7 @@ class Rendezvous:
             >>> stays.exchange(b"hello")
             Traceback (most recent call last):
                 ...
-            treefold.TreefoldError: worker 1 has left the group; look at its output
+            treefold.PeerError: worker 1 has left the group; look at its output
 
         """
         close, self._close = self._close, lambda: None
@@ -133,18 +134,19 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
     """Return the result of `prepare` if it succeeds on all workers; an error on one worker is raised on all.
 
     Raises:
-        TreefoldError: If a worker has an error: that of the first such worker.
+        TreefoldError: If a worker has an error: that of the first such worker, of the same kind.
 
     """
-    results, own_error = [], ""
+    results, mine = [], {"error": "", "kind": ""}
     try:
         results.append(prepare())
     except TreefoldError as error:
-        own_error = str(error)
-    errors = validation.read_texts(rendezvous.exchange(own_error.encode(errors="replace")))
+        mine = {"error": str(error), "kind": kind_of(error)}
+    told = validation.exchange(rendezvous.exchange, mine, {"error": str, "kind": str})
+    errors = [each["error"] for each in told]
     if any(errors):
         rank, first = next((rank, error) for rank, error in enumerate(errors) if error)
-        raise TreefoldError(first if len(set(errors)) == 1 else f"worker {rank}: {first}")
+        raise of_kind(told[rank]["kind"], first if len(set(errors)) == 1 else f"worker {rank}: {first}")
     return results[0]
 
 
@@ -154,7 +156,7 @@ def failures_of(what: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:
-        raise TreefoldError(f"{what}: {first_line(error)}; {remedy}") from None
+        raise OutsideError(f"{what}: {first_line(error)}; {remedy}") from None
 
 
 def first_line(error: Exception) -> str:

@@ -75,5 +75,5 @@ def _exchange(mpi: Any, blob: bytes, into: list[bytearray], tag: int, deadline: 
     while pending or not all(send.Test() for send in sends):
         pending = {source: receive for source, receive in pending.items() if not receive.Test()}
         if time.monotonic() > deadline:
-            raise TreefoldError(absence(list(pending) or list(range(len(into))), timeout_s))
+            raise absence(list(pending) or list(range(len(into))), timeout_s)
         time.sleep(_POLL_S)

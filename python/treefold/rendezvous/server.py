@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from treefold.errors import TreefoldError
+from treefold.errors import PeerError, TreefoldError, kind_of
 from treefold.rendezvous.admission import POLL_S, REFUSAL_S, Admission, Caller
 from treefold.rendezvous.frames import FrameError, FrameStream, Header, carries
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
@@ -245,7 +245,7 @@ class Server:
             self._hub.leave(worker.rank, reason)
         else:
             self._hub.remark(reason)
-        self._refuse(worker, why or reason)
+        self._refuse(worker, why or PeerError(reason))
         self._resolve_claims(worker.rank)
 
     def _answer(self) -> None:
@@ -257,7 +257,7 @@ class Server:
             except TreefoldError as error:
                 self._waiting[number] = []
                 for worker in workers:
-                    self._refuse(worker, str(error))
+                    self._refuse(worker, error)
                 continue
             if blobs is not None:
                 del self._waiting[number]
@@ -275,13 +275,13 @@ class Server:
         wanted = selectors.EVENT_READ | (0 if worker.stream.is_flushed else selectors.EVENT_WRITE)
         self._ready.modify(worker.stream.connection, wanted, partial(self._serve, worker))
 
-    def _refuse(self, worker: _Worker, why: str) -> None:
+    def _refuse(self, worker: _Worker, why: str | TreefoldError) -> None:
         """Send a worker an error and give it a moment to read it; its rank becomes free."""
         del self._workers[worker.rank]
         self._asked.pop(worker, None)
         worker.is_refused = True
         self._refused[worker] = time.monotonic() + REFUSAL_S
-        self._send(worker, {"error": why})
+        self._send(worker, {"error": str(why), "kind": kind_of(why)})
         self._serve(worker)
 
     def _let_go(self, worker: _Worker) -> None:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from treefold.errors import TreefoldError
+from treefold.errors import OutsideError, TreefoldError
 
 _NOT_EPHEMERAL = range(20_000, 32_768)  # Linux takes ephemeral ports from 32768 on, the IANA from 49152 on
 _SIOCGIFADDR = 0x8915  # Linux: the IPv4 address of an interface
@@ -28,7 +28,7 @@ def listen(address: str, port: int = 0, what: str = "this worker") -> socket.soc
     """Return a socket that listens on `address` only; port 0 takes a free port. `what` names the listener in errors.
 
     Raises:
-        TreefoldError: If the address is not this machine's, or the port is taken.
+        OutsideError: If the address is not this machine's, or the port is taken.
 
     """
     family, where = _resolved(address, port)
@@ -39,7 +39,7 @@ def listen(address: str, port: int = 0, what: str = "this worker") -> socket.soc
         listener.listen(socket.SOMAXCONN)
     except OSError as error:
         listener.close()
-        raise TreefoldError(f"{what} cannot listen on {address} port {port}: {_listen_remedy(error)}") from None
+        raise OutsideError(f"{what} cannot listen on {address} port {port}: {_listen_remedy(error)}") from None
     return listener
 
 
@@ -50,12 +50,12 @@ def free_port(address: str) -> int:
     theirs: one of them could have it before the caller listens.
 
     Raises:
-        TreefoldError: If the address is not this machine's, or no port of the range seems to be free.
+        OutsideError: If the address is not this machine's, or no port of the range seems to be free.
 
     """
     ports = random.SystemRandom().sample(_NOT_EPHEMERAL, 100)
     for port in ports[1:]:
-        with suppress(TreefoldError), listen(address, port):
+        with suppress(OutsideError), listen(address, port):
             return port
     with listen(address, ports[0]):
         return ports[0]
@@ -129,7 +129,7 @@ def own_address_towards(address: str) -> str:
     """Return the address with which this machine reaches `address`; nothing is sent.
 
     Raises:
-        TreefoldError: If `address` cannot be resolved or no route leads to it.
+        OutsideError: If `address` cannot be resolved or no route leads to it.
 
     """
     family, where = _resolved(address, 9)
@@ -137,7 +137,7 @@ def own_address_towards(address: str) -> str:
         try:
             probe.connect(where)
         except OSError as error:
-            raise TreefoldError(
+            raise OutsideError(
                 f"no route leads from here to {address}: {error.strerror}; check the address and the routes"
             ) from None
         return str(probe.getsockname()[0])
@@ -147,7 +147,7 @@ def _resolved(address: str, port: int) -> tuple[socket.AddressFamily, Any]:
     try:
         family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise TreefoldError(
+        raise OutsideError(
             f"address '{address}' cannot be resolved; check its spelling, or give a numeric address"
         ) from None
     return family, where

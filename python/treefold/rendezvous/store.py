@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from treefold.errors import TreefoldError
+from treefold.errors import OutsideError, PeerError, TreefoldError
 from treefold.extras import missing
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, absence
 from treefold.rendezvous.identity import guessed_address, listening_address, own_name
@@ -93,7 +93,7 @@ def _get(store: Any, round_key: str, rank: int, size: int, deadline: float, time
         parts = _part_count(store.get(key), rank)
         return b"".join(store.get(f"{key}/{number}") for number in range(parts))
     except (RuntimeError, OSError) as error:
-        raise TreefoldError(_failure(store, round_key, size, timeout_s, error)) from None
+        raise _failure(store, round_key, size, timeout_s, error) from None
 
 
 def _part_count(text: bytes, rank: int) -> int:
@@ -106,14 +106,15 @@ def _part_count(text: bytes, rank: int) -> int:
     return int(text)
 
 
-def _failure(store: Any, round_key: str, size: int, timeout_s: float, error: Exception) -> str:
+def _failure(store: Any, round_key: str, size: int, timeout_s: float, error: Exception) -> OutsideError:
     """Return the error of a round that failed: the ranks that are missing, else the failure of the store."""
     try:
         missing = [rank for rank in range(size) if not store.check([f"{round_key}/{rank}"])]
     except (RuntimeError, OSError):
         missing = []
     if not missing:
-        return f"torch's store failed ({first_line(error)}); look whether the process that serves it still runs"
+        reason = first_line(error)
+        return PeerError(f"torch's store failed ({reason}); look whether the process that serves it still runs")
     return absence(missing, timeout_s)
 
 

@@ -32,7 +32,7 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
 
     """
     parts = [_answer(Comparison(rows))] if len({row.algorithm for row in rows}) > 1 else []
-    hidden = f"# {len(rows)} rows are not shown; --all shows them"
+    hidden = f"# {len(rows)} rows are not shown; is_whole=True shows them"
     parts.append(_full(rows) if is_whole or len(rows) <= MOST_ROWS or not parts else hidden)
     return "\n\n".join(parts) + f"\n{_origin(rows)}"
 
@@ -144,7 +144,7 @@ def short_buffers(cover: float) -> str:
     """Return a hint if buffers cover only a part of a link's round trip, else nothing."""
     if cover >= 1:
         return ""
-    remedy = "raise them with --set buffer_flits=N"
+    remedy = "raise them with treefold.Machine(buffer_flits=N)"
     return f"; buffers cover only {cover:.2%} of a link's round trip, which limits its rate; {remedy}"
 
 

@@ -32,7 +32,7 @@ def network_table(network: Topology, is_whole: bool = False) -> str:
             parts.append(f"{title}:\n{align(rows, left={0, 1})}")
         else:
             what = "cables and one-way links" if title == "links" else title
-            parts.append(f"# {len(rows)} {what} are not listed; --all lists them")
+            parts.append(f"# {len(rows)} {what} are not listed; is_whole=True lists them")
     return "\n\n".join(parts)
 
 

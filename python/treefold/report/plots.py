@@ -137,7 +137,7 @@ def _points(rows: Sequence[Prediction], name: str) -> list[tuple[int, float]]:
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Give an algorithm the same colour and marker in every picture, by its place in the list of all algorithms."""
-    known = [name for name, _ in algorithms()]
+    known = [each.name for each in algorithms()]
     places = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
     return {
         name: {

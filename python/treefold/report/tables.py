@@ -78,7 +78,7 @@ def replan_table(old: Plan, replanned: Replanned) -> str:
     runs = "it cannot run there" if replanned.old is None else _time(replanned.old)
     shown = [*changes[:_MOST_ENTRIES]] or ["none"]
     if len(changes) > _MOST_ENTRIES:
-        shown.append(f"{len(changes) - _MOST_ENTRIES} more; --json lists them all")
+        shown.append(f"{len(changes) - _MOST_ENTRIES} more; as_dict() lists them all")
     rows = [
         ["old plan", f"{old.algorithm}, trees: {old.num_trees}, {runs}"],
         ["new plan", f"{new.algorithm}, trees: {new.num_trees}, {kept} kept, {_time(replanned.new)}"],
@@ -121,11 +121,11 @@ def _tables_of_ranks(tables: ScheduleTables) -> Iterator[str]:
     lines = 0
     for rank, (name, table) in enumerate(zip(tables.names, tables.tables, strict=True)):
         if lines >= _MOST_LINES:
-            yield f"# {len(tables.tables) - rank} more tables; --json lists them all"
+            yield f"# {len(tables.tables) - rank} more tables; as_dict() lists them all"
             return
         shown = [_entry(entry) for entry in table[:_MOST_ENTRIES]]
         more = len(table) - len(shown)
-        cut = f"\n# {more} more entries; --json lists them all" if more else ""
+        cut = f"\n# {more} more entries; as_dict() lists them all" if more else ""
         yield f"Accelerator {rank}, {name}\n{align([header, *shown], left={0, 3})}{cut}"
         lines += len(shown)
 

@@ -36,7 +36,7 @@ class AdaptiveGroup(Group):
         if plan.topology.switches:
             raise TreefoldError(
                 f"a plan follows links between workers, and network '{plan.topology.name}' has switches between them; "
-                "drop --adapt (adapt=False)"
+                "drop adapt=True"
             )
         super().__init__(worker, plan, mapping, transport)
         self.adapt = adapt

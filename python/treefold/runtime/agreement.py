@@ -124,6 +124,6 @@ def check_base(plan: Plan) -> None:
     checks.plan(plan)
     if plan.collective != "all-reduce":
         raise TreefoldError(
-            f"the plan is for {plan.collective}, and other collectives are derived from an all-reduce's; plan without "
-            f"--collective, and run that plan with --collective {plan.collective}"
+            f"the plan is for {plan.collective}, and other collectives are derived from an all-reduce's; make one of "
+            f"an all-reduce, and run that with collective={plan.collective!r}"
         )

@@ -26,14 +26,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treefold._core import Plan, Topology
+from treefold._core import Fault, Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.plans import replan
 from treefold.results import Replanned
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.delays import DelayMonitor
-from treefold.runtime.faults import Fault, lost_error
+from treefold.runtime.faults import lost_error
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rates import REPORTED, RateMonitor
@@ -172,7 +172,7 @@ class Controller:
     def _receive(self) -> None:
         for message in self.transport.receive():
             self._handle(message)
-        for peer, life in self.transport.returned:
+        for peer, life in self.transport.returned.items():
             if self._record_return(self.transport.rank, peer, life):
                 self.transport.broadcast("returned", peer=peer, life=life)
 
@@ -230,7 +230,7 @@ class Controller:
         """Learn from an operation that took so long, and from the watch; rank 0 plans anew where that is worth it."""
         rank = self.transport.rank
         rates = self.monitor.measure(rank, self.transport.link_usage() + self.transport.probes())
-        delays = self.delays.measure(rank, self.transport.round_trips)
+        delays = self.delays.measure(rank, self.transport.round_trips.items())
         if rank:
             if rates:
                 self.transport.broadcast("rates", rates=rates)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from treefold.errors import TreefoldError
+from treefold.errors import DeadlineError
 from treefold.runtime.transport import Bytes
 
 
@@ -51,10 +51,10 @@ MakeEngine = Callable[[list[int]], Engine]
 """A function that makes an engine from the list of each rank's worker."""
 
 
-def silence(workers: Iterable[int], timeout_s: float) -> TreefoldError:
+def silence(workers: Iterable[int], timeout_s: float) -> DeadlineError:
     """Return the error that no message of the awaited `workers` has completed in time."""
     awaited = ", ".join(map(str, sorted(workers)))
-    return TreefoldError(
+    return DeadlineError(
         f"nothing came from or left for worker {awaited} within {timeout_s:g} s: it hangs, is gone, or does something "
         "else; look at its output"
     )

@@ -39,11 +39,13 @@ def choose_transport(transport: str | None, is_local: bool) -> str:
         raise TreefoldError(f"transport '{transport}' is unknown; known are {', '.join(TRANSPORTS)}")
     if transport == "threads" and not is_local:
         raise TreefoldError(
-            "transport 'threads' joins the threads of one process: write --local and their number, or another transport"
+            "transport 'threads' joins the threads of one process: start them with runtime.local(NUMBER), or take "
+            "another transport"
         )
     if transport == "mpi" and is_local:
         raise TreefoldError(
-            "transport 'mpi' joins what mpiexec started: drop --local, and start treefold run by mpiexec -n NUMBER"
+            "transport 'mpi' joins what mpiexec started: start treefold run by mpiexec -n NUMBER "
+            "instead of as workers of this machine alone"
         )
     return transport
 
@@ -116,7 +118,7 @@ def _torch_parts(meeting: Rendezvous) -> tuple[Any, Any, Any]:
         distributed: Any = import_module("torch.distributed")
     except ImportError:
         raise missing("transport 'torch'", "torch") from None
-    with failures_of(f"gloo cannot use {meeting.address}", "choose another --interface, or --transport tcp"):
+    with failures_of(f"gloo cannot use {meeting.address}", "choose another interface, or transport='tcp'"):
         return distributed, torch_engine, distributed.ProcessGroupGloo.create_device(hostname=meeting.address)
 
 

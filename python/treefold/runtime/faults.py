@@ -1,16 +1,16 @@
 """Faults of a group's operations, as errors that name workers."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from treefold.errors import TreefoldError
+from treefold._core import Fault
+from treefold.errors import PeerError, TreefoldError
 from treefold.runtime.rank_mapping import RankMapping
 
 
-class RankLostError(TreefoldError):
+class RankLostError(PeerError):
     """A worker of a group is gone or does not answer; the others may form a new group with `regroup`.
 
-    Collectives raise it on all workers that are left. It is a `TreefoldError`, so catch it first.
+    Collectives raise it on all workers that are left. It is a `PeerError` and so a `ConnectionError`; catch it first.
 
     Attributes:
         workers: The numbers of the lost workers in the group (`Group.worker`, torch's ranks), not the plan's ranks.
@@ -26,18 +26,6 @@ class RankLostError(TreefoldError):
     def __init__(self, message: str, workers: Sequence[int]) -> None:
         super().__init__(message)
         self.workers = list(workers)
-
-
-class Fault(NamedTuple):
-    """Why the core's TCP transport ended an operation; ranks are the plan's."""
-
-    kind: str
-    """`gone` (a rank is), `cut` (a connection is), or `given up` (the text says why, and there are no ranks)."""
-    rank: int | None
-    """The rank at fault."""
-    noticed_by: int | None
-    """The rank that noticed it."""
-    text: str
 
 
 def error_of(fault: Fault, mapping: RankMapping, all_lost: Sequence[int]) -> TreefoldError:

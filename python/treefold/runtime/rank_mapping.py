@@ -55,7 +55,7 @@ def map_ranks(names: Sequence[str | None], topology: Topology) -> RankMapping:
     if len(names) != len(ranks):
         raise TreefoldError(
             f"{len(names)} workers for {len(ranks)} ranks of network '{topology.name}'; start {len(ranks)} workers, or "
-            f"plan for {len(names)} ranks of it (--ranks)"
+            f"plan for {len(names)} ranks of it"
         )
     if None in names:
         return RankMapping(list(range(len(ranks))), ranks)

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Hashable, Iterable
 
-from treefold._core import Topology
+from treefold._core import LinkUsage, Topology
 from treefold.runtime.networks import Pair, bandwidths
 
 THRESHOLD = 0.25
@@ -33,21 +33,21 @@ class RateMonitor:
         self.rates.clear()
         self._fastest.clear()
 
-    def measure(self, rank: int, usage: Iterable[tuple[int, int, float]]) -> dict[int, float]:
+    def measure(self, rank: int, usage: Iterable[LinkUsage]) -> dict[int, float]:
         """Record how fast this rank's links were; return the rates that differ from what was known, by peer.
 
         Args:
             rank: This rank.
-            usage: For each peer how many bytes were sent to it, and how many seconds that took.
+            usage: How much was sent to each peer, and in which time.
 
         """
         new = {}
-        for peer, sent_bytes, busy_s in usage:
-            link = (rank, peer)
-            if busy_s >= _LEAST_S and sent_bytes >= _LEAST_BYTES and link in self._assumed:
-                rate = sent_bytes / busy_s
+        for each in usage:
+            link = (rank, each.rank)
+            if each.busy_s >= _LEAST_S and each.sent_bytes >= _LEAST_BYTES and link in self._assumed:
+                rate = each.sent_bytes / each.busy_s
                 if abs(rate / self.rates.get(link, self._assumed[link]) - 1) > REPORTED:
-                    new[peer] = rate
+                    new[each.rank] = rate
         self.rates |= {(rank, peer): rate for peer, rate in new.items()}
         return new
 

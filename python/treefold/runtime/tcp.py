@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from treefold._core import Mesh, Plan, Program
+from treefold._core import Fault, LinkUsage, Mesh, Plan, Program
 from treefold.errors import TreefoldError
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
-from treefold.runtime.faults import Fault, error_of
+from treefold.runtime.faults import error_of
 from treefold.runtime.networks import Pair, pair_of
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.timeouts import Timeouts
@@ -74,7 +74,7 @@ class TcpTransport:
 
         """
         cut_off = {rank for pair in self._mesh.cut_pairs if self.rank in pair for rank in pair}
-        peers = [(other, self._addresses[other]) for other in ranks if other not in cut_off]
+        peers = {other: self._addresses[other] for other in ranks if other not in cut_off}
         self._mesh.connect(peers, timeout_s, self.timeouts.dead_after_s)
 
     def serve(self, poll: Callable[[], bool] = lambda: False) -> None:
@@ -109,8 +109,7 @@ class TcpTransport:
         """
         vector, number, operator, result = operation
         waits = (self.timeouts.silence_s, self.timeouts.operation_s)
-        fault = self._mesh.run(program, vector, number, operator, *waits, result)
-        return None if fault is None else Fault(*fault)
+        return self._mesh.run(program, vector, number, operator, *waits, result)
 
     def error(self, fault: Fault) -> TreefoldError:
         """Return a fault as an error that names workers."""
@@ -130,8 +129,8 @@ class TcpTransport:
 
         """
         return [
-            ControlMessage(sender, control.read(self.mapping.describe(sender), blob, self.size))
-            for sender, blob in self._mesh.receive()
+            ControlMessage(each.sender, control.read(self.mapping.describe(each.sender), each.message, self.size))
+            for each in self._mesh.receive()
         ]
 
     def idle(self, most_s: float) -> None:
@@ -142,15 +141,14 @@ class TcpTransport:
         """Serve each connection once, so that those that carry no data time a round trip if it is due."""
         self._mesh.serve_once()
 
-    def link_usage(self) -> list[tuple[int, int, float]]:
+    def link_usage(self) -> list[LinkUsage]:
         """Return for each peer the bytes sent to it and how many seconds that took, since the last call."""
         return self._mesh.link_usage()
 
     @property
     def failure(self) -> Fault | None:
         """The fault that has ended operations; None while they can run."""
-        failure = self._mesh.failure
-        return None if failure is None else Fault(*failure)
+        return self._mesh.failure
 
     @property
     def lost(self) -> list[int]:
@@ -170,16 +168,16 @@ class TcpTransport:
     @property
     def lives(self) -> dict[Pair, int]:
         """The life of each pair's last connection that was cut, as far as this rank knows; the first has life 0."""
-        return dict(self._mesh.lives)
+        return self._mesh.lives
 
     @property
-    def returned(self) -> list[tuple[int, int]]:
-        """The peers whose connection was cut, came back and is not used yet, and the life of that connection."""
+    def returned(self) -> dict[int, int]:
+        """The life of the connection to each peer that was cut, came back and is not used yet."""
         return self._mesh.returned
 
     def use(self, lives: Iterable[Life]) -> None:
         """Use these pairs' connections from these lives on, and all other connections."""
-        self._mesh.use_from([((one, other), life) for one, other, life in lives])
+        self._mesh.use_from({(one, other): life for one, other, life in lives})
 
     def skip_to(self, sequence: int) -> None:
         """Go on after a cut, as if the last run had this number."""
@@ -191,13 +189,13 @@ class TcpTransport:
         idle = {end for pair in _pairs(plan) - used if self.rank in pair for end in pair} - {self.rank}
         self._mesh.watch(sorted(idle))
 
-    def probes(self) -> list[tuple[int, int, float]]:
+    def probes(self) -> list[LinkUsage]:
         """Return what probes of idle links have measured since the last call, as `link_usage` does."""
         return self._mesh.probes()
 
     @property
-    def round_trips(self) -> list[tuple[int, float]]:
-        """The peers of which enough round trips are known, and the seconds of the least of the last few."""
+    def round_trips(self) -> dict[int, float]:
+        """The seconds of the least of the last few round trips to each peer of which enough are known."""
         return self._mesh.round_trips
 
     def rest(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from treefold.errors import TreefoldError
+from treefold.errors import DeadlineError, TreefoldError
 
 _NO_BACKWARD_PASS = -1
 
@@ -47,12 +47,13 @@ class Work(dist.Work):
         """Wait until the operation is done; a timeout of 0 sets no limit.
 
         Raises:
-            TreefoldError: If it failed, or is not done in time.
+            DeadlineError: If it is not done in time.
+            TreefoldError: If it failed.
 
         """
         seconds = timeout.total_seconds()
         if not self._done.wait(seconds if seconds > 0 else None):
-            raise TreefoldError(f"{self._name} is not done after {seconds:g} s; wait longer, or look at other ranks")
+            raise DeadlineError(f"{self._name} is not done after {seconds:g} s; wait longer, or look at other ranks")
         if self._error is not None:
             raise self._error
         return True

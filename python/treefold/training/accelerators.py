@@ -6,12 +6,11 @@ needs time for something, or has a limit, the functions below say what the other
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.training.data_sheets import GPUS
-from treefold.training.gpu import NUMBERS, Gpu
+from treefold.training.gpu import Gpu
 from treefold.training.layers import Layer, LayerTime
 from treefold.training.systolic import Systolic
 
@@ -25,32 +24,30 @@ OPTIMIZERS: Mapping[str, int | None] = {"none": None, "sgd": 0, "momentum": 1, "
 """How many 32-bit values each optimizer keeps for a parameter; None if nothing is updated."""
 
 
-def accelerator_of(given: Any, assumed: str, numbers: str | None) -> Accelerator:
+def accelerator_of(given: str | Accelerator | None, assumed: str, numbers: str | None) -> Accelerator:
     """Return the accelerator that a name stands for, or the given accelerator.
 
     Args:
-        given: A name, an accelerator, or None for the `assumed` one.
+        given: A name of `ACCELERATORS`, an accelerator, or None for the `assumed` one.
         assumed: The name of the accelerator that trains where none is given.
         numbers: The type of numbers in products, one of `NUMBERS`; None for those that the accelerator has anyway.
 
     Raises:
-        TreefoldError: If a name is unknown, and the message says which one was meant; or if the accelerator cannot
-            compute with such numbers.
+        TreefoldError: If the assumed accelerator is unknown, or the accelerator cannot compute with such numbers.
 
     """
     if isinstance(given, Systolic | Gpu):
         accelerator = given
     else:
-        accelerator = ACCELERATORS[checks.name("accelerator", assumed if given is None else given, ACCELERATORS)]
+        accelerator = ACCELERATORS[checks.name("accelerator", assumed, ACCELERATORS) if given is None else given]
     if numbers is None:
         return accelerator
-    name = checks.name("type of numbers", numbers, NUMBERS)
     if isinstance(accelerator, Systolic):
         raise TreefoldError(
-            f"numbers {name}: {accelerator.name} computes with numbers of {8 * accelerator.number_bytes} bits only; "
-            "drop --numbers, or take --accelerator h100"
+            f"numbers {numbers}: {accelerator.name} computes with numbers of {8 * accelerator.number_bytes} bits only; "
+            "leave them out, or take accelerator='h100'"
         )
-    return accelerator.computing_with(name)
+    return accelerator.computing_with(numbers)
 
 
 def check_batch(accelerator: Accelerator, batch: int) -> None:
@@ -85,13 +82,12 @@ def optimizer_of(accelerator: Accelerator, optimizer: str | None) -> str:
     """Return the optimizer: adam if none is named, or none for a `Systolic`, whose updates take no time.
 
     Raises:
-        TreefoldError: If the optimizer is unknown, or is named although updates take no time.
+        TreefoldError: If an optimizer is named although updates take no time.
 
     """
-    name = "adam" if optimizer is None else checks.name("optimizer", optimizer, OPTIMIZERS)
     if not isinstance(accelerator, Systolic):
-        return name
-    if optimizer is not None and name != "none":
+        return "adam" if optimizer is None else optimizer
+    if optimizer not in (None, "none"):
         raise TreefoldError(f"optimizer '{optimizer}': updates take no time on {accelerator.name}; drop it")
     return "none"
 

@@ -203,9 +203,9 @@ def _warn_of_memory(setup: TrainingSetup, model: Model) -> None:
         return
     can_divide = setup.ranks > setup.model_parallel
     remedies = {
-        "a smaller --batch with --accumulate": setup.batch > 1,
-        "--sharding fsdp": setup.sharding != "fsdp" and can_divide,
-        "a larger --model-parallel": can_divide and any(layer.split for layer in model.layers),
+        "a smaller batch that is accumulated": setup.batch > 1,
+        "sharding='fsdp'": setup.sharding != "fsdp" and can_divide,
+        "a larger model_parallel": can_divide and any(layer.split for layer in model.layers),
         "more ranks": setup.sharding != "none",
     }
     listed = ", ".join(remedy for remedy, helps in remedies.items() if helps)

@@ -19,7 +19,7 @@ from treefold.training.module_recorder import FusedFunctions, Operations, Record
 
 _ACCELERATOR = "h100"
 """A module trains on it where no accelerator is named."""
-_FORM = "write --input NAME=SHAPE for one sample, for example --input x=3x224x224 or --input tokens=128:int64"
+_FORM = "write an input as NAME=SHAPE for one sample, for example x=3x224x224 or tokens=128:int64"
 
 
 def trace_module(label: str, module: Any, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Model:
@@ -117,7 +117,7 @@ def _layers(label: str, module: nn.Module, inputs: tuple[Any, ...], named: Mappi
         with recording.hooked(), torch.no_grad(), torch.device("meta"), functions, operations, quiet:
             module(*given, **keyed)
     except Exception as error:
-        advice = "check its inputs (--input NAME=SHAPE:TYPE), or describe its layers in a file"
+        advice = "check its inputs (NAME=SHAPE:TYPE), or describe its layers in a file"
         raise TreefoldError(
             f"model {label}: its forward fails on the meta device: {one_line(error)}; {advice}"
         ) from None

@@ -1,8 +1,9 @@
 """The options of a training iteration, each declared once: its name, default, unit and help.
 
 `treefold.train` takes these fields as keywords; the command line makes an option from each of them. A field's metadata
-holds its help text, its flag where that is not the field's name, its panel, and the `values` that a name can take or
-the largest whole number. A unit stands at the end of a field's name.
+holds its help text, its flag where that is not the field's name, its panel, and the `values` that a name can take, or
+else the largest whole number (`most`). `instead` has the value to take for one that is no value, but is meant by it,
+and `what` what errors call a value. A unit stands at the end of a field's name.
 """
 
 import textwrap
@@ -27,19 +28,24 @@ FIRST_BUCKET_BYTES = 1 << 20
 """DDP closes its first bucket at 1 MiB, so that the network starts early."""
 
 
-_HALVES = ("fp16", "float16")
-"""What others call the type of numbers for which bf16 stands, too."""
 _MOST_SAMPLES = _MOST_RANKS = 10**9
 _MOST_MICRO_BATCHES = 4096
 _MOST_BUCKET_BYTES = 10**18
 _MOST_GRADIENT_BYTES = 1024
 
 
-def _help(
-    text: str, *, flag: str | None = None, values: Iterable[str] = (), what: str | None = None, most: int | None = None
-) -> dict[str, Any]:
-    """Return a field's metadata; `what` is its name in errors, and `most` the largest whole number that it takes."""
-    return {"help": text, "flag": flag, "panel": "Training", "values": tuple(values), "what": what, "most": most}
+def _help(text: str, *, values: Iterable[str] = (), **others: Any) -> dict[str, Any]:
+    """Return a field's metadata, which the top of this file explains; what is not given is None."""
+    return {
+        "help": text,
+        "flag": None,
+        "panel": "Training",
+        "values": tuple(values),
+        "instead": {},
+        "what": None,
+        "most": None,
+        **others,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,7 @@ class TrainingOptions:
             f"The data type of matrix multiplications: {', '.join(NUMBERS)}, of which bf16 stands for fp16, too. The "
             "default is bf16; systolic computes with numbers of 32 bits, and takes none of these.",
             values=NUMBERS,
+            instead={"fp16": "bf16", "float16": "bf16"},
             what="type of numbers",
         ),
     )
@@ -126,7 +133,6 @@ class TrainingOptions:
             "The size of a bucket of gradients, or of parameters with fsdp, if the overlap is bucket. The default is "
             "25MiB (26214400 bytes). The first bucket of gradients holds at most 1MiB, as in DDP.",
             flag="--bucket",
-            what="--bucket, in bytes,",
             most=_MOST_BUCKET_BYTES,
         ),
     )
@@ -159,18 +165,14 @@ class TrainingOptions:
             given = getattr(self, each.name)
             is_own = each.name == "accelerator" and isinstance(given, Accelerator)
             if given is not None and not is_own:
-                object.__setattr__(self, each.name, _checked(given, _shown(each.name, each.metadata), each.metadata))
+                object.__setattr__(self, each.name, _checked(given, each.name, each.metadata))
 
 
-def _shown(name: str, metadata: Mapping[str, Any]) -> str:
-    """Return what errors call a field: a word for one of several names, and the command line's option for a number."""
-    return str(metadata["what"] or (name if metadata["values"] else f"--{name.replace('_', '-')}"))
-
-
-def _checked(given: Any, what: str, metadata: Mapping[str, Any]) -> Any:
+def _checked(given: Any, name: str, metadata: Mapping[str, Any]) -> Any:
     """Return a value that is possible: a name, a whole number, or a part of the compute."""
-    if given in _HALVES and metadata["values"] == tuple(NUMBERS):
-        raise TreefoldError(f"{what} {given!r}: bf16 stands for fp16, too, which is as fast; take --numbers bf16")
+    what = metadata["what"] or name
+    if isinstance(given, str) and (other := metadata["instead"].get(given)):
+        raise TreefoldError(f"{what} {given!r}: {other} stands for {given}, too; take {name}={other!r}")
     if metadata["values"]:
         return checks.name(what, given, metadata["values"])
     return check_overhead(what, given) if metadata["most"] is None else checks.whole(what, given, 1, metadata["most"])

@@ -75,20 +75,18 @@ def recipe_of(options: TrainingOptions, ranks: int, assumed: str = "systolic") -
 
 
 def _model_parallel(given: int, ranks: int) -> int:
-    size = checks.whole("--model-parallel", given, 1, ranks)
+    size = checks.whole("model_parallel", given, 1, ranks)
     if ranks % size:
         near = next(each for each in range(size, 0, -1) if ranks % each == 0)
-        raise TreefoldError(
-            f"{ranks} ranks do not fall into groups of {size}; take for example --model-parallel {near}"
-        )
+        raise TreefoldError(f"{ranks} ranks do not fall into groups of {size}; take for example model_parallel={near}")
     return size
 
 
 def _bucket_bytes(given: int | None, overlap: str) -> int:
     if given is not None and overlap != "bucket":
         raise TreefoldError(
-            f"a bucket of {checks.shown(given)} bytes has no effect with the overlap {overlap}; take --overlap bucket, "
-            "or drop --bucket"
+            f"a bucket of {checks.shown(given)} bytes has no effect with the overlap {overlap}; take overlap='bucket', "
+            "or drop bucket_bytes"
         )
     return BUCKET_BYTES if given is None else given
 
@@ -97,8 +95,8 @@ def _check(recipe: Recipe, *, is_overlap_given: bool) -> None:
     accelerators.check_batch(recipe.accelerator, recipe.batch)
     is_idle = recipe.replicas == 1 and recipe.model_parallel > 1
     if is_idle and (recipe.sharding != "none" or (is_overlap_given and recipe.overlap != "none")):
-        option = f"--overlap {recipe.overlap}" if recipe.sharding == "none" else f"--sharding {recipe.sharding}"
+        option = f"overlap={recipe.overlap!r}" if recipe.sharding == "none" else f"sharding={recipe.sharding!r}"
         raise TreefoldError(
             f"{option} is for gradients of data parallelism, but all {recipe.ranks} ranks are one group; drop it, or "
-            "take a smaller --model-parallel"
+            "take a smaller model_parallel"
         )

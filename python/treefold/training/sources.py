@@ -33,7 +33,7 @@ def load(source: str, inputs: Sequence[str] = ()) -> Model:
     if ":" in source and not is_file and not _is_variant(source):
         return model_of_source(source, inputs)
     if inputs:
-        raise TreefoldError(f"--input is for PyTorch modules, and {source} is not one; drop it")
+        raise TreefoldError(f"inputs are for PyTorch modules, and {source} is not one; drop them")
     return read(path) if is_file else built_in(source)
 
 

@@ -18,7 +18,7 @@ def cut(model: Model, ranks: int) -> Model:
     """
     if not any(layer.split for layer in model.layers):
         raise TreefoldError(
-            f"model {model.name} has no layers that tensor parallelism could cut; drop --model-parallel {ranks}, or "
+            f"model {model.name} has no layers that tensor parallelism could cut; drop model_parallel={ranks}, or "
             "take a transformer: transformer, bert-large, megatron-8.3b"
         )
     return model._replace(layers=tuple(_part(layer, ranks) for layer in model.layers))
@@ -35,7 +35,7 @@ def _part(layer: Layer, ranks: int) -> Layer:
     if layer.split == "heads":
         if layer.copies % ranks:
             raise TreefoldError(
-                f"layer {layer.name}: {ranks} ranks do not divide {layer.copies} heads; choose ranks with --ranks"
+                f"layer {layer.name}: {ranks} ranks do not divide {layer.copies} heads; take another model_parallel"
             )
         return part._replace(copies=layer.copies // ranks, elements=layer.elements // ranks)
     return layer

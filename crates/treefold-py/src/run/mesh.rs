@@ -1,5 +1,6 @@
 //! The binding of a rank's TCP connections.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,8 +20,38 @@ use treefold::topology::NodeId;
 use super::Program;
 use crate::{interruptible, raise};
 
-/// `(kind, rank, noticed_by, text)` of a fault: `gone`, `cut` or `given up`. The last one has no ranks.
-type Fault = (&'static str, Option<u32>, Option<u32>, String);
+/// Why operations ended; ranks are the plan's.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct Fault {
+    /// `gone` (a rank is), `cut` (a connection is), or `given up` (the text says why, and there are no ranks).
+    kind: &'static str,
+    /// The rank at fault.
+    rank: Option<u32>,
+    /// The rank that noticed it.
+    noticed_by: Option<u32>,
+    /// What happened, in words.
+    text: String,
+}
+
+/// How much was sent to a rank, and in which time.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct LinkUsage {
+    /// The rank.
+    rank: u32,
+    /// The bytes that were sent while more waited.
+    sent_bytes: u64,
+    /// The seconds that they took.
+    busy_s: f64,
+}
+
+/// A control message.
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct ControlMessage {
+    /// The rank that has sent it.
+    sender: u32,
+    /// Its bytes.
+    message: Vec<u8>,
+}
 
 /// The TCP connections of one rank. Methods may be called from several threads. One of them works at a time, and `idle`
 /// ends early for any other.
@@ -71,8 +102,8 @@ impl Mesh {
         py.detach(|| self.locked().mesh.address().to_string())
     }
 
-    /// Connect to peers, each given as `(rank, "address:port")`; they have to do the same at the same time.
-    fn connect(&self, py: Python<'_>, peers: Vec<(u32, String)>, timeout_s: f64, dead_after_s: f64) -> PyResult<()> {
+    /// Connect to peers, whose `address:port` is given by rank; they have to do the same at the same time.
+    fn connect(&self, py: Python<'_>, peers: BTreeMap<u32, String>, timeout_s: f64, dead_after_s: f64) -> PyResult<()> {
         let parse = |(rank, text): (u32, String)| text.parse().map(|address: SocketAddr| (NodeId(rank), address));
         let peers: Vec<_> = peers.into_iter().map(parse).collect::<Result<_, _>>()?;
         let [timeout, dead_after] = [timeout_s, dead_after_s].map(Duration::from_secs_f64);
@@ -112,7 +143,7 @@ impl Mesh {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
                 Err(Failure::Interrupted) => Err(Error::interrupted("interrupted: the vector holds no result")),
                 Err(failure) => {
-                    fault = describe(failure);
+                    fault = Fault::of(failure);
                     Ok(())
                 }
             }
@@ -141,23 +172,21 @@ impl Mesh {
         py.detach(|| self.locked().mesh.broadcast(message));
     }
 
-    /// Return the control messages that have come since the last call, each as `(sender, message)`.
-    fn receive(&self, py: Python<'_>) -> Vec<(u32, Vec<u8>)> {
+    /// Return the control messages that have come since the last call.
+    fn receive(&self, py: Python<'_>) -> Vec<ControlMessage> {
         let received = py.detach(|| self.locked().mesh.receive());
-        received.into_iter().map(|(sender, message)| (sender.0, message)).collect()
+        received.into_iter().map(|(sender, message)| ControlMessage { sender: sender.0, message }).collect()
     }
 
-    /// Return `(rank, bytes, seconds)` of each connection since the last call: the bytes that were sent while more
-    /// waited, and how long that took.
-    fn link_usage(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
-        let usages = py.detach(|| self.locked().mesh.link_usage());
-        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds.get())).collect()
+    /// Return the use of each connection since the last call.
+    fn link_usage(&self, py: Python<'_>) -> Vec<LinkUsage> {
+        py.detach(|| self.locked().mesh.link_usage()).into_iter().map(LinkUsage::of).collect()
     }
 
     /// The fault with which operations end: a rank is gone, or a connection is cut that plans still use.
     #[getter]
     fn failure(&self, py: Python<'_>) -> Option<Fault> {
-        py.detach(|| self.locked().mesh.failure()).and_then(describe)
+        py.detach(|| self.locked().mesh.failure()).and_then(Fault::of)
     }
 
     /// The ranks that are known to be gone.
@@ -178,24 +207,24 @@ impl Mesh {
         numbers(py.detach(|| self.locked().mesh.pairs_to_avoid()))
     }
 
-    /// The life of each pair's last connection that was cut, as `((rank, rank), life)`; the first one has life 0.
+    /// The life of each pair's last connection that was cut, by pair; the first one has life 0.
     #[getter]
-    fn lives(&self, py: Python<'_>) -> Vec<((u32, u32), u32)> {
+    fn lives(&self, py: Python<'_>) -> BTreeMap<(u32, u32), u32> {
         let lives = py.detach(|| self.locked().mesh.lives());
         lives.into_iter().map(|((one, other), life)| ((one.0, other.0), life)).collect()
     }
 
     /// Set from which life on plans use the connections of these pairs, None if they use none; they may use those of
     /// all other pairs.
-    fn use_from(&self, py: Python<'_>, lives: Vec<((u32, u32), Option<u32>)>) {
+    fn use_from(&self, py: Python<'_>, lives: BTreeMap<(u32, u32), Option<u32>>) {
         let lives: Vec<(Pair, Option<u32>)> =
             lives.into_iter().map(|((one, other), life)| ((NodeId(one), NodeId(other)), life)).collect();
         py.detach(|| self.locked().mesh.use_from(&lives));
     }
 
-    /// The neighbours whose connection was cut, came back, and is not used yet, as `(rank, life)`.
+    /// The life of the connection to each neighbour that was cut, came back, and is not used yet, by rank.
     #[getter]
-    fn returned(&self, py: Python<'_>) -> Vec<(u32, u32)> {
+    fn returned(&self, py: Python<'_>) -> BTreeMap<u32, u32> {
         let returned = py.detach(|| self.locked().mesh.returned());
         returned.into_iter().map(|(rank, life)| (rank.0, life)).collect()
     }
@@ -205,15 +234,14 @@ impl Mesh {
         py.detach(|| self.locked().mesh.watch(idle.into_iter().map(NodeId).collect()));
     }
 
-    /// Return `(rank, bytes, seconds)` of each idle link that was probed since the last call, as `link_usage` does.
-    fn probes(&self, py: Python<'_>) -> Vec<(u32, u64, f64)> {
-        let usages = py.detach(|| self.locked().mesh.probes());
-        usages.into_iter().map(|usage| (usage.rank.0, usage.bytes, usage.seconds.get())).collect()
+    /// Return the use of each idle link that was probed since the last call, as `link_usage` does.
+    fn probes(&self, py: Python<'_>) -> Vec<LinkUsage> {
+        py.detach(|| self.locked().mesh.probes()).into_iter().map(LinkUsage::of).collect()
     }
 
-    /// The least of the last few round trips to each neighbour, as `(rank, seconds)`, where enough are known.
+    /// The seconds of the least of the last few round trips to each neighbour, by rank, where enough are known.
     #[getter]
-    fn round_trips(&self, py: Python<'_>) -> Vec<(u32, f64)> {
+    fn round_trips(&self, py: Python<'_>) -> BTreeMap<u32, f64> {
         let trips = py.detach(|| self.locked().mesh.round_trips());
         trips.into_iter().map(|(rank, time)| (rank.0, time.as_secs_f64())).collect()
     }
@@ -251,11 +279,22 @@ fn numbers(pairs: Vec<Pair>) -> Vec<(u32, u32)> {
     pairs.into_iter().map(|(one, other)| (one.0, other.0)).collect()
 }
 
-fn describe(failure: Failure) -> Option<Fault> {
-    match failure {
-        Failure::Gone { rank, by, cause } => Some(("gone", Some(rank.0), Some(by.0), cause)),
-        Failure::Cut { rank, by, cause } => Some(("cut", Some(rank.0), Some(by.0), cause)),
-        Failure::GivenUp(cause) => Some(("given up", None, None, cause)),
-        Failure::Interrupted => None,
+impl Fault {
+    /// Returns the fault of a failure; `None` if it is an interruption.
+    fn of(failure: Failure) -> Option<Self> {
+        let (kind, ranks, text) = match failure {
+            Failure::Gone { rank, by, cause } => ("gone", Some((rank.0, by.0)), cause),
+            Failure::Cut { rank, by, cause } => ("cut", Some((rank.0, by.0)), cause),
+            Failure::GivenUp(cause) => ("given up", None, cause),
+            Failure::Interrupted => return None,
+        };
+        let (rank, noticed_by) = ranks.unzip();
+        Some(Self { kind, rank, noticed_by, text })
+    }
+}
+
+impl LinkUsage {
+    fn of(usage: tcp::LinkUsage) -> Self {
+        Self { rank: usage.rank.0, sent_bytes: usage.bytes, busy_s: usage.seconds.get() }
     }
 }

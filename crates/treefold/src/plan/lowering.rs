@@ -16,6 +16,7 @@ use super::hazards::Hazards;
 use super::pipeline::{check_chunks, pipelines};
 use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, Walkable};
+use crate::bail;
 use crate::error::Result;
 use crate::units::{Bytes, Time};
 use buffers::{Buffers, LocalCopy, assign_buffers};
@@ -25,7 +26,7 @@ use parts::{ChunkOf, Parts, part_of};
 /// Lowers `plan` for vectors of `elements` elements of `element_bytes` bytes.
 ///
 /// # Errors
-/// If the plan asks for more chunks than treefold handles.
+/// If no vector has such a size, an element has no bytes, or the plan asks for more chunks than treefold handles.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,8 +89,12 @@ pub(super) fn lower_in_sub_flows(
     }))
 }
 
-/// Returns the size of a vector, for which the plan must not ask for more chunks than treefold handles.
+/// Returns the size of a vector of `elements` elements of `element_bytes` bytes, for which the plan must not ask for more
+/// chunks than treefold handles.
 fn lowerable_size(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Bytes> {
+    if element_bytes == 0 {
+        bail!("element_bytes must be at least 1, got 0");
+    }
     let size = Bytes::new(elements.saturating_mul(element_bytes))?;
     check_chunks(plan, size)?;
     Ok(size)

@@ -2,8 +2,11 @@
 //!
 //! The planners that need a solver are in the Python package; their options are declared here, too.
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::options;
 use crate::units::{Bandwidth, Bytes};
@@ -99,6 +102,11 @@ pub struct Options {
 
 impl options::Options for Options {
     const WHAT: &'static str = "planner";
+
+    fn schema() -> &'static Value {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(options::schema_of::<Options>);
+        &SCHEMA
+    }
 }
 
 impl Default for Options {

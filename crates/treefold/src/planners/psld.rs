@@ -10,7 +10,7 @@
 //! Our guesses: PSLD measures while it trains and explores. Here the performance is the one that the MTree paper's
 //! section IV-A assumes (`routes.rs`: the quickest route, and its mean bandwidth), measured pair by pair, whatever
 //! links the pairs share. In this model workers are served one after the other, as their messages meet at the server's
-//! link. Any rank may be a server; `--trees` keeps those that would be fastest alone.
+//! link. Any rank may be a server; `trees` keeps those that would be fastest alone.
 //!
 //! Cost: a search for the quickest routes from each rank, and N edges for each server.
 //!

@@ -5,7 +5,7 @@
 //! r starts behind rank r, gathers N - 1 contributions on its route to r, and goes around once more with the result. It
 //! takes 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank. This is
 //! the papers' baseline, which uses one link of each node; see `multiring` for the strong one. The ring is short (see
-//! `tour`), unless a caller gave the order of the ranks (`--rank-order`): then it visits them in that order.
+//! `tour`), unless a caller gave the order of the ranks (`in_given_order`): then it visits them in that order.
 //!
 //! Fits: any network; it is good for large vectors where all links on the way are alike, and bad where some are
 //! slow. Cost: linear in the edges, of which there are N (N - 1).

@@ -7,7 +7,7 @@
 //!
 //! Our guesses: the MTree paper says no more than "a joint mixed-integer nonlinear program" and "simulated annealing".
 //! The objective (longest route of any tree, each hop as long as all trees' shares take on its cable), the moves, their
-//! frequencies, the cooling and the number of trees (4, or `--trees`) are ours. A cable counts with the lesser of its
+//! frequencies, the cooling and the number of trees (4, or `trees`) are ours. A cable counts with the lesser of its
 //! two bandwidths.
 //!
 //! Cost: 400 moves for each tree and cable, or fewer on large networks; a move is linear in trees times ranks.

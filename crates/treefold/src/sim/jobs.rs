@@ -104,7 +104,7 @@ fn check(jobs: &[Job]) -> Result<()> {
         if let Some(what) = difference(network, &job.plan.topology) {
             bail!(
                 "job {number} ({} on {}) needs the network of job 1 ({} on {}), but {what}; plan all jobs for one \
-                 network, and choose the ranks of each with --ranks",
+                 network, and choose the ranks of each",
                 job.plan.algorithm,
                 job.plan.topology.name(),
                 first.plan.algorithm,

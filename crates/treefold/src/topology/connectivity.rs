@@ -9,7 +9,7 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
     let weak = parts(topology, |node| neighbours(topology, node, true));
     if weak.len() > 1 {
         bail!(
-            "{} is disconnected: {} components: {}; add links or choose --ranks within one",
+            "{} is disconnected: {} components: {}; add links or choose ranks within one",
             topology.name(),
             weak.len(),
             describe(topology, &weak)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use treefold::options::{Options as _, schema};
+use treefold::options::Options as _;
 use treefold::plan::{Collective, Plan, derive};
 use treefold::planners;
 use treefold::sim::Watch;
@@ -100,7 +100,7 @@ fn set(options: &Options, name: &str, value: &Value) -> Options {
 #[test]
 fn an_option_has_an_effect_where_it_is_said_to_be_read_and_nowhere_else() {
     let (plans, changes) = (plans(), changes());
-    let schema = schema::<Options>();
+    let schema = Options::schema();
     let declared: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     // Only background traffic reads it, and `together` tests what it does there; without traffic it is refused.
     let kept = Options { kept_channels: Some(1), ..Options::default() };

@@ -17,7 +17,6 @@ use socket2::{SockRef, TcpKeepalive};
 use super::Mesh;
 use super::connection::Connection;
 use super::frame::HEADER;
-use crate::bail;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::units::Seconds;
@@ -57,7 +56,9 @@ pub fn message_cost() -> Result<Seconds> {
         }
         Ok(Seconds::known(best))
     };
-    measure().map_err(|error| Error::new(format!("the cost of messages cannot be measured over loopback: {error}")))
+    measure().map_err(|error| {
+        Error::new(format!("the cost of messages cannot be measured over loopback: {error}")).outside(error.kind())
+    })
 }
 
 impl Mesh {
@@ -78,6 +79,7 @@ impl Mesh {
     pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
         let fail = |error: io::Error| {
             Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))
+                .outside(error.kind())
         };
         let listener = TcpListener::bind(SocketAddr::new(address, 0)).map_err(fail)?;
         let poll = Poll::new().map_err(fail)?;
@@ -149,12 +151,13 @@ impl Mesh {
             }
             if Instant::now() > deadline {
                 let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
-                bail!(
+                let late = Error::new(format!(
                     "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
                     self.rank,
                     self.address,
                     timeout.as_secs_f64()
-                );
+                ));
+                return Err(late.outside(io::ErrorKind::TimedOut));
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -172,6 +175,7 @@ impl Mesh {
                 "rank {} cannot reach rank {rank} at {address}: {error}; is there a route, or a firewall?",
                 self.rank
             ))
+            .outside(error.kind())
         })
     }
 
@@ -216,8 +220,8 @@ impl Mesh {
     fn keep(&mut self, rank: NodeId, stream: TcpStream, dead_after: Duration) -> Result<()> {
         let life = self.faults.mend(rank, self.rank);
         let connection = self.set_up(rank, stream, dead_after, life);
-        self.connections[rank] =
-            Some(connection.map_err(|error| Error::new(format!("connection to rank {rank}: {error}")))?);
+        let fail = |error: io::Error| Error::new(format!("connection to rank {rank}: {error}")).outside(error.kind());
+        self.connections[rank] = Some(connection.map_err(fail)?);
         Ok(())
     }
 

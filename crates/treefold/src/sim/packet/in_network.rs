@@ -234,7 +234,9 @@ pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
 pub fn simulate(plan: &Plan, size: Bytes, options: &Options, mut watch: Watch) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
     if watch.transfers && in_network {
-        misfit!("an in-network plan has too many packets to record each one: drop the trace, or use --simulator flow");
+        misfit!(
+            "an in-network plan has too many packets to record each one: drop the trace, or use the flow simulator"
+        );
     }
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
     let options = &with_payload(options);

@@ -2,8 +2,11 @@
 //!
 //! MultiTree (Huang et al., ISCA 2021), Table III; in-network reduction (Klenk et al., ISCA 2020), sections IV to VI.
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::bail;
 use crate::error::Result;
@@ -113,6 +116,11 @@ pub struct Options {
 
 impl options::Options for Options {
     const WHAT: &'static str = "machine";
+
+    fn schema() -> &'static Value {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(options::schema_of::<Options>);
+        &SCHEMA
+    }
 }
 
 impl Default for Options {

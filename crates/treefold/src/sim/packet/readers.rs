@@ -7,7 +7,7 @@ use super::in_network;
 use super::options::Options;
 use crate::error::Result;
 use crate::misfit;
-use crate::options::{schema, written};
+use crate::options::{properties, written};
 use crate::plan::Walkable;
 
 /// What reads options: a kind of machine, or a use of trees on one.
@@ -69,14 +69,14 @@ pub struct Unread {
 pub fn unread<'a>(plan: impl Into<Walkable<'a>>, options: &Options) -> Result<Vec<Unread>> {
     let plan = plan.into().walked();
     let readers = if in_network::applies(plan, options)? { in_network::readers(plan)? } else { vec![Reader::Routers] };
-    let (schema, values, defaults) = (schema::<Options>(), values_of(options), values_of(&Options::default()));
-    let properties = schema["properties"].as_object().expect("a struct has properties");
+    let (values, defaults) = (values_of(options), values_of(&Options::default()));
     let in_force = in_force(&values, &readers);
     let of = |(name, declared): (&String, &Value)| {
         let why = reason(declared, &readers, &in_force)?;
         Some(Unread { option: name.clone(), value: written(&values[name], declared), why })
     };
-    Ok(properties.iter().filter(|(name, _)| values[*name] != defaults[*name]).filter_map(of).collect())
+    let given = properties::<Options>().iter().filter(|(name, _)| values[*name] != defaults[*name]);
+    Ok(given.filter_map(of).collect())
 }
 
 /// Returns the values with which a plan with these readers is simulated. If multicasts are the only ones, nothing

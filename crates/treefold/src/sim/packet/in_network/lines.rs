@@ -60,7 +60,7 @@ impl Lines {
         if count > MOST {
             misfit!(
                 "{bytes} bytes are {count} packets a rank, and the packet simulator counts operands of {MOST} at \
-                 most: use --simulator flow"
+                 most: use the flow simulator"
             );
         }
         let homes = if regions.all(Method::Push) { parameters.fabric.home_mapping } else { HomeMapping::Interleaved };

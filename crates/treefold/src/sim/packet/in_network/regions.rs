@@ -215,7 +215,7 @@ impl Manager<'_> {
             if plan.topology.is_rank(edge.parent) && edge.parent != tree.root {
                 let name = &plan.topology.node(edge.parent).name;
                 misfit!(
-                    "{name} passes on what it gets: a fabric's ranks do not; use --simulator flow, or a network \
+                    "{name} passes on what it gets: a fabric's ranks do not; use the flow simulator, or a network \
                      whose switches reach all"
                 );
             }
@@ -417,7 +417,7 @@ pub fn method(plan: &Plan, phase: &Phase, tree: &Tree) -> Result<Method> {
         (false, true, false) if of_rank => Ok(Method::Push),
         _ => misfit!(
             "switches work in trees of this {}, and the packet simulator has them in all-reduces, reduce-scatters, \
-             reduces, all-gathers and broadcasts only, whose sums end at ranks: use --simulator flow",
+             reduces, all-gathers and broadcasts only, whose sums end at ranks: use the flow simulator",
             plan.collective
         ),
     }

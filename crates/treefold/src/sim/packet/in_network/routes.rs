@@ -46,7 +46,7 @@ impl Routes {
             let links = lane_routes.of(LaneRef::from_index(lane));
             if links.len() > usize::from(u16::MAX) {
                 misfit!(
-                    "a route has {} links, and the packet simulator counts {} at most: use --simulator flow",
+                    "a route has {} links, and the packet simulator counts {} at most: use the flow simulator",
                     links.len(),
                     u16::MAX
                 );
