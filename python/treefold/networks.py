@@ -39,7 +39,8 @@ def topology(
             others, or 0 if none has one. A `cluster` refuses it, too.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name (docs/files.md). Each cap is modelled by
-            a switch between the accelerator and its links, which `Topology.switches` counts.
+            a switch between the accelerator and its links, which `Topology.switches` counts. The value `none` leaves
+            out the caps that a file has, such as one that `treefold probe` wrote.
         ranks: The accelerators that are ranks, in rank order, by index in `Topology.accelerator_names` or by
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
             not a rank does nothing but relay.

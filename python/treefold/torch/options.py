@@ -53,8 +53,9 @@ class Options:
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
     adapt: bool | str = False
     """Whether the plan follows links that change or are cut while it runs: True with its own algorithm, `auto` with the
-    fastest. It works over `tcp` only, and not if the network has switches (node caps are switches, too); its variable
-    is TREEFOLD_ADAPT, which is `yes`, `no` or `auto`; 1, true and on mean yes, and 0, false and off mean no."""
+    fastest. It works over `tcp` only, and not if the network has switches; node caps are switches, too, and
+    `treefold topology FILE --node-cap none -o NEW` writes a file without them. Its variable is TREEFOLD_ADAPT, which is
+    `yes`, `no` or `auto`; 1, true and on mean yes, and 0, false and off mean no."""
     wraps: str | None = None
     """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
     and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
