@@ -90,6 +90,17 @@ def _with_ranks(
     return network.with_ranks(ordered, ordered=rank_order is not None)
 
 
+def with_ranks_of(network: Topology, old: Topology) -> Topology:
+    """Return a changed network with the ranks that it had, if it has no choice of ranks of its own.
+
+    Ranks that are gone are left out. If all accelerators were ranks, in the order of the file, they are so again.
+    """
+    names = network.accelerator_names
+    kept = [names.index(name) for name in old.rank_names if name in names]
+    has_own = network.rank_names != names
+    return network if has_own or old.rank_names == old.accelerator_names or not kept else network.with_ranks(kept)
+
+
 def as_network(network: Topology | str) -> Topology:
     """Return the network itself, or make it from a spec or the path of a file."""
     return network if isinstance(network, Topology) else topology(network)

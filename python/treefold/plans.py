@@ -8,7 +8,7 @@ from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
-from treefold.networks import as_network, describe
+from treefold.networks import as_network, describe, with_ranks_of
 from treefold.options import PlannerOptions
 from treefold.planning.request import (
     DEFAULT_SIZE_BYTES,
@@ -161,7 +161,8 @@ def replan(
 
     Args:
         plan: The old plan, for an all-reduce.
-        network: The network as it is now: a `Topology`, a spec, or the path of a file.
+        network: The network as it is now: a `Topology`, a spec, or the path of a file. A spec, or a file that does not
+            choose ranks, gets the ranks of the old plan that it still has.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest; by default that of the old plan.
         size_bytes: The size that the new plan should be good for, in bytes or as a text with a unit such as `1MiB`; by
             default the size of the old plan.
@@ -190,7 +191,8 @@ def replan(
         raise MisfitError(
             f"the plan is of {plan.collective}; replan its all-reduce, and use Plan.derive for the {plan.collective}"
         )
-    request, fresh, gave_way = _first_that_fits(_requests(plan, as_network(network), algorithm, size, options))
+    now = network if isinstance(network, Topology) else with_ranks_of(as_network(network), plan.topology)
+    request, fresh, gave_way = _first_that_fits(_requests(plan, now, algorithm, size, options))
     old, new, kept = replanning.choose(plan, fresh, request)
     times = [None if each is None else simulate(each, size_bytes=size, simulator=simulator) for each in (old, new)]
     assert times[1] is not None
