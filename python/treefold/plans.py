@@ -161,8 +161,7 @@ def replan(
 
     Args:
         plan: The old plan, for an all-reduce.
-        network: The network as it is now: a `Topology`, a spec, or the path of a file. A spec, or a file that does not
-            choose ranks, gets the ranks of the old plan that it still has.
+        network: The network as it is now: a `Topology`, or a spec or file, which gets the old ranks if it names none.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest; by default that of the old plan.
         size_bytes: The size that the new plan should be good for, in bytes or as a text with a unit such as `1MiB`; by
             default the size of the old plan.
@@ -191,8 +190,7 @@ def replan(
         raise MisfitError(
             f"the plan is of {plan.collective}; replan its all-reduce, and use Plan.derive for the {plan.collective}"
         )
-    now = network if isinstance(network, Topology) else with_ranks_of(as_network(network), plan.topology)
-    request, fresh, gave_way = _first_that_fits(_requests(plan, now, algorithm, size, options))
+    request, fresh, gave_way = _first_that_fits(_requests(plan, network, algorithm, size, options))
     old, new, kept = replanning.choose(plan, fresh, request)
     times = [None if each is None else simulate(each, size_bytes=size, simulator=simulator) for each in (old, new)]
     assert times[1] is not None
@@ -208,9 +206,10 @@ def replan(
 
 
 def _requests(
-    plan: Plan, network: Topology, algorithm: str | None, size_bytes: int, given: Mapping[str, Any]
+    plan: Plan, network: Topology | str, algorithm: str | None, size_bytes: int, given: Mapping[str, Any]
 ) -> Iterator[Request]:
     """Yield what to ask of planners when a network has changed, what is best first."""
+    network = network if isinstance(network, Topology) else with_ranks_of(as_network(network), plan.topology)
     asked = read_options(replan, given)
     names = auto.names()
     own = plan.algorithm if plan.algorithm in names else "auto"
