@@ -8,7 +8,7 @@ inside `README.md`. Finished trials are kept in `trials.jsonl`, so that an inter
 from reproduction.catalogue import PAPERS, figures, named, split_networks
 from reproduction.figures import Claim, Figure, Row, Settings
 from reproduction.pages import Reproduced
-from reproduction.running import misfits, reproduce, summary
+from reproduction.running import are_skews, misfits, reproduce, summary
 
 __all__ = [
     "PAPERS",
@@ -17,6 +17,7 @@ __all__ = [
     "Reproduced",
     "Row",
     "Settings",
+    "are_skews",
     "figures",
     "misfits",
     "named",

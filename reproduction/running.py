@@ -35,7 +35,7 @@ def reproduce(
 
     """
     figure = figures()[name]
-    settings = _checked(settings._replace(networks=settings.networks or figure.networks), figure, jobs)
+    settings = _checked(settings._replace(networks=settings.networks or figure.networks), name, figure, jobs)
     folder = folder or FOLDER / name
     others = _siblings(name, folder)
     _make(folder)
@@ -54,15 +54,20 @@ def _siblings(name: str, folder: Path) -> list[Path]:
     return [folder.parent / other for other in names if other != own] if folder.name == own else []
 
 
-def _checked(settings: Settings, figure: Figure, jobs: int) -> Settings:
+def _checked(settings: Settings, name: str, figure: Figure, jobs: int) -> Settings:
     """Return the settings with the networks' full names, or refuse what does not fit the figure."""
     checks.whole("trials", settings.trials, 1, _MOST_TRIALS)
     checks.whole("jobs", jobs, 1, _MOST_JOBS)
-    if not settings.skews or not all(0 <= skew <= 1 for skew in settings.skews):
+    if not are_skews(settings.skews):
         raise TreefoldError(f"skewness must be between 0 and 1, got {', '.join(map(str, settings.skews)) or 'none'}")
     if unused := misfits(settings, figure):
-        raise TreefoldError(f"{figure.title} does not take {' and '.join(unused)}; drop {' and '.join(unused)}")
+        raise TreefoldError(f"{name} does not take {' and '.join(unused)}; drop {'it' if len(unused) == 1 else 'them'}")
     return settings._replace(networks=tuple(_network(each, figure) for each in settings.networks))
+
+
+def are_skews(skews: Sequence[float]) -> bool:
+    """Return whether these can be the values of skew of a figure."""
+    return bool(skews) and all(0 <= skew <= 1 for skew in skews)
 
 
 def misfits(settings: Settings, figure: Figure) -> list[str]:

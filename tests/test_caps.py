@@ -1,10 +1,13 @@
 """Caps of nodes: one for all, or a file of them by name."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+import treefold
 from reading import OWN, ends, error, messages, names, put, quietly, values
+from treefold import runtime
 from treefold.importers import read
 
 DATA = Path(__file__).parent / "data"
@@ -73,3 +76,39 @@ def test_caps_that_are_wrong(tmp_path, name, content, expected):
 def test_a_cap_that_is_neither_bandwidth_nor_file(tmp_path, cap):
     message = error(put(tmp_path, "own.json", OWN), node_cap=cap)
     assert message.startswith(f"node cap '{cap}': neither a bandwidth such as 5Gbit/s nor an existing file")
+
+
+@pytest.mark.parametrize("links", ["ring:4", "fattree:4,2", "b4"])
+def test_caps_can_be_left_out_again(links):
+    network = treefold.topology(links)
+    capped = treefold.topology(links, node_cap="5Gbit/s")
+    assert capped.switches > network.switches
+    without = treefold.topology(json.loads(capped.to_json()), node_cap="none")
+    was, now = (json.loads(each.to_json()) for each in (network, without))
+    assert (now["nodes"], now["links"]) == (was["nodes"], was["links"])
+    assert treefold.topology(links, node_cap="none") == network
+
+
+def test_a_switch_of_another_name_or_with_company_is_no_cap(tmp_path):
+    for switch, more in (("s", []), ("a/cap", [{"source": "a", "target": "b"}]), ("a/caps", [])):
+        nodes = [{"name": "a"}, {"name": "b"}, {"name": switch, "kind": "switch"}]
+        links = [{"source": "a", "target": switch}, {"source": switch, "target": "b"}, *more]
+        content = OWN | {"nodes": nodes, "links": [link | {"both_ways": True} for link in links]}
+        path = put(tmp_path, "own.json", content)
+        assert names(read(path, node_cap="none", bandwidth_Bps=1e9, latency_s=0.0)) == ["a", "b", switch]
+
+
+def test_who_cannot_plan_through_caps_says_so():
+    capped = treefold.topology("full:3", node_cap="5Gbit/s")
+    words = r"node caps.*\(GPU0/cap, GPU1/cap, GPU2/cap\); leave .*node_cap='none'"
+    with pytest.raises(treefold.MisfitError, match=words):
+        treefold.plan(capped, "mtree")
+    with pytest.raises(treefold.TreefoldError, match=words):
+        runtime.in_threads(3, lambda group: None, network=capped, adapt=True)
+    with pytest.raises(treefold.TreefoldError, match=r"has switches between them; drop adapt=True"):
+        runtime.in_threads(
+            treefold.topology("fattree:2,2").ranks, lambda group: None, network="fattree:2,2", adapt=True
+        )
+    plain = treefold.topology(json.loads(capped.to_json()), node_cap="none")
+    assert treefold.plan(plain, "mtree").algorithm == "mtree"
+    assert runtime.in_threads(3, lambda group: group.size, network=plain, adapt=True) == [3, 3, 3]

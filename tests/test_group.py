@@ -157,6 +157,9 @@ def test_bfloat16_travels_as_two_byte_integers():
             "it has no rank a, b, c, and no worker is called GPU0, GPU1, GPU2; set TREEFOLD_NAME",
         ),
         (["GPU0", "GPU0", "GPU1"], "ring:3", "several workers are called GPU0; give each its own TREEFOLD_NAME"),
+        (["GPU0", "GPU1", "GPU0"], "ring:3", "TREEFOLD_NAME (GPU0 is that of workers 0, 2)"),
+        (["GPU0", "GPU1", "GPUU2"], "ring:3", "names; worker 2 is called 'GPUU2', did you mean 'GPU2'?"),
+        (["GPU0", "GPU1", "GPUU2"], "ring:4", "it has no rank GPUU2, and no worker is called GPU2, GPU3; set"),
     ],
 )
 def test_workers_that_do_not_match_the_network_are_told_so_on_every_rank(names, network, message):

@@ -365,6 +365,43 @@ def test_a_store_of_torch_names_who_is_missing():
     assert together(*(lambda rank=rank: rendezvous.from_store(store, rank, 4, 0.3) for rank in (0, 2))) == [message] * 2
 
 
+def of_store(monkeypatch, variables: list[dict[str, str]]) -> list[object]:
+    """Return the address or the error of each rank of a store, each with variables of its own."""
+    store, own = Store(), threading.local()
+    monkeypatch.setattr(rendezvous.identity.environment, "value", lambda name: own.variables.get(name, ""))
+
+    def address(rank: int) -> str:
+        own.variables = variables[rank]
+        return rendezvous.from_store(store, rank, len(variables), 20).address
+
+    return together(*(lambda rank=rank: address(rank) for rank in range(len(variables))))
+
+
+def test_an_interface_on_some_ranks_only(monkeypatch):
+    assert of_store(monkeypatch, [{}, {"TREEFOLD_INTERFACE": "127.0.0.2"}, {}]) == [LOOPBACK, "127.0.0.2", LOOPBACK]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ([{"TREEFOLD_INTERFACE": "eth77"}, {}], "worker 0: TREEFOLD_INTERFACE: interface 'eth77' does not exist here"),
+        ([{"TREEFOLD_INTERFACE": "192.0.2.1"}] * 2, "all workers: TREEFOLD_INTERFACE: address '192.0.2.1' is not"),
+        ([{}, {"TREEFOLD_NAME": "a\nb"}, {"TREEFOLD_NAME": "a\nb"}], "workers 1, 2: TREEFOLD_NAME 'a\\nb' is not a na"),
+        ([{"TREEFOLD_JOB": "a"}, {"TREEFOLD_JOB": "b"}], "worker 1 has another TREEFOLD_JOB than worker 0, or only"),
+        ([{}, {"TREEFOLD_JOB": "b"}, {"TREEFOLD_JOB": "b"}], "workers 1, 2 have another TREEFOLD_JOB than worker 0"),
+    ],
+)
+def test_a_variable_that_does_not_do_is_told_to_all(monkeypatch, variables, message):
+    assert all(str(told).startswith(message) for told in of_store(monkeypatch, variables))
+
+
+def test_the_word_of_a_job_is_not_stored(monkeypatch):
+    stored = Store()
+    monkeypatch.setenv("TREEFOLD_JOB", "a secret word")
+    rendezvous.from_store(stored, 0, 1, 20)
+    assert stored.values and not any(b"a secret word" in value for value in stored.values.values())
+
+
 def test_interfaces_are_names_or_addresses(monkeypatch):
     names = [name for _, name in socket.if_nameindex()]
     assert address_of("127.0.0.2") == "127.0.0.2"

@@ -7,6 +7,7 @@ import pytest
 
 import treefold
 from commands import command
+from treefold import report
 
 MIB = 1 << 20
 
@@ -149,3 +150,38 @@ def test_only_an_all_reduce_is_planned_anew():
     plan = treefold.plan("b4", "ring", collective="broadcast")
     with pytest.raises(treefold.TreefoldError, match="the plan is of broadcast"):
         treefold.replan(plan, "b4")
+
+
+def test_ranks_stay_those_of_the_old_plan(tmp_path):
+    chosen = treefold.topology("b4", ranks=["site3", "site1", "site7"])
+    old = treefold.plan(chosen, "packing")
+    for now in ("b4:skew=0.5,seed=1", document_file(tmp_path, "site11")):
+        assert treefold.replan(old, now).plan.topology.rank_names == ["site3", "site1", "site7"]
+    left = treefold.replan(old, document_file(tmp_path, "site7")).plan.topology
+    assert left.rank_names == ["site3", "site1"]
+    other = treefold.topology("b4", ranks=["site2", "site4"])
+    assert treefold.replan(old, other).plan.topology.rank_names == ["site2", "site4"]
+    assert treefold.replan(old, treefold.topology("b4")).plan.topology.ranks == 12
+    assert treefold.replan(treefold.plan("ring:4", "ring"), "ring:5").plan.topology.ranks == 5
+
+
+def document_file(folder, site: str) -> str:
+    path = folder / f"{site}.json"
+    path.write_text(json.dumps(without(site)))
+    return str(path)
+
+
+def test_the_table_has_a_line_for_each_cable_and_names_the_size():
+    old = treefold.plan("b4", "packing", size_bytes=1 << 28)
+    network = old.topology
+    cut, slow = (network.links()[number] for number in (0, 7))
+    now = network.without_links([(cut.source, cut.target)])
+    now = now.with_scaled_bandwidths({(slow.source, slow.target): 0.5}, one_way=True)
+    table = report.replan_table(old, treefold.replan(old, now))
+    assert "times     on the network as it is now, for 256MiB, by flow" in table
+    lines = [line for line in table.splitlines() if "link site" in line]
+    ends = " - ".join(sorted((cut.source, cut.target)))
+    assert [line.split("link ")[1].partition(":")[0] for line in lines] in (
+        [f"{ends} is gone", f"{slow.source} -> {slow.target}"],
+        [f"{slow.source} -> {slow.target}", f"{ends} is gone"],
+    )

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 import treefold
 import treefold.torch
+from treefold.torch.options import chosen
 from treefold.torch.wrapped import backends_of
 
 ON_A_RING = {"TREEFOLD_TOPOLOGY": "ring:4"}
@@ -131,6 +132,70 @@ def test_a_topology_on_one_rank_only(workers):
         assert "rank 2 has a plan or a topology, rank 0 has none" in message
 
 
+def start_with(rank: int, size: int, variables: list[dict[str, str]]) -> tuple[str, float]:
+    """Start a group and run an operation while each rank has variables of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables[rank].items():
+            patch.setenv(name, value)
+        begun = time.monotonic()
+        message = message_of(use, rank, size)
+        return message, time.monotonic() - begun
+
+
+def use(rank: int, size: int) -> None:
+    try:
+        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+        dist.all_reduce(vector := torch.ones(5000))
+        assert (vector == size).all()
+        dist.all_reduce(small := torch.ones(1))
+        assert small.item() == size
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("transport", ["tcp", "torch"])
+def test_an_interface_on_some_ranks_only(workers, transport):
+    some = [{}, {"TREEFOLD_INTERFACE": "127.0.0.2"}, {"TREEFOLD_INTERFACE": "lo"}, {}]
+    answers = workers(start_with, some, backend=None, TREEFOLD_TRANSPORT=transport, **ON_A_RING)
+    assert [message for message, _ in answers] == ["no error"] * 4
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ([{}, {}, {"TREEFOLD_INTERFACE": "eth77"}, {}], "worker 2: TREEFOLD_INTERFACE: interface 'eth77' does not exi"),
+        ([{}, {"TREEFOLD_INTERFACE": "192.0.2.1"}] * 2, "workers 1, 3: TREEFOLD_INTERFACE: address '192.0.2.1' is not"),
+        ([{}, {}, {}, {"TREEFOLD_NAME": "x\ny"}], "worker 3: TREEFOLD_NAME 'x\\ny' is not a name"),
+        ([{"TREEFOLD_JOB": "a"}, {"TREEFOLD_JOB": "a"}, {"TREEFOLD_JOB": "b"}, {}], "workers 2, 3 have another TREEFO"),
+        ([{}, {"TREEFOLD_JOB": "a"}, {}, {}], "worker 1 has another TREEFOLD_JOB than worker 0, or only one"),
+        ([{"TREEFOLD_ADAPT": "ja"}] * 4, "all ranks: TREEFOLD_ADAPT: 'ja' is unknown; known are yes (1, true, on), no"),
+        ([{}, {"TREEFOLD_ADAPT": "Ture"}, {}, {}], "rank 1: TREEFOLD_ADAPT: 'Ture' is unknown; did you mean true?"),
+        ([{}, {"TREEFOLD_LEAST_SIZE": "big"}] * 2, "ranks 1, 3: TREEFOLD_LEAST_SIZE: size 'big': write a number and "),
+        ([{"TREEFOLD_TRANSPORT": "tpc"}] * 4, "all ranks: TREEFOLD_TRANSPORT: transport 'tpc' is unknown; did"),
+        (
+            [{"TREEFOLD_NAME": f"GPU{rank % 3}"} for rank in range(4)],
+            "several workers are called GPU0; give each its own TREEFOLD_NAME (GPU0 is that of workers 0, 3)",
+        ),
+        (
+            [{"TREEFOLD_NAME": name} for name in ("GPU0", "GPU1", "GPU3", "GPUU2")],
+            "it has no rank GPUU2, and no worker is called GPU2; set TREEFOLD_NAME to its accelerators' names; worker "
+            "3 is called 'GPUU2', did you mean 'GPU2'?",
+        ),
+    ],
+)
+def test_a_variable_that_does_not_do_is_told_to_all_ranks_at_once(workers, variables, words):
+    for message, seconds in workers(start_with, variables, backend=None, **ON_A_RING):
+        assert words in message
+        assert seconds < 15
+
+
+@pytest.mark.parametrize(("text", "adapt"), [("TRUE", True), ("yes", True), ("off", False), ("Auto", "auto")])
+def test_spellings_of_adapt(monkeypatch, text, adapt):
+    monkeypatch.setenv("TREEFOLD_ADAPT", text)
+    assert chosen(None).adapt == adapt
+
+
 def one_leaves(rank: int, size: int) -> tuple[str, float]:
     dist.all_reduce(torch.ones(5000))
     if rank == 1:
@@ -152,9 +217,10 @@ def test_unknown_options():
         treefold.torch.configure(colour="red")
     with pytest.raises(treefold.TreefoldError, match="give one of the two"):
         treefold.torch.configure(plan="a", topology="b")
-    for value in (-1, 4096.5, "64KiB"):
+    for value in (-1, 4096.5):
         with pytest.raises(treefold.TreefoldError, match="least_bytes must be"):
             treefold.torch.configure(least_bytes=value)
+    assert treefold.torch.Options(least_bytes="64KiB").least_bytes == 65536
 
 
 def test_no_torch_or_another_one(monkeypatch):

@@ -120,7 +120,7 @@ def statuses(rank: int, size: int) -> list[treefold.torch.Status]:
 def test_status_of_groups(workers):
     for whole, half, closed in workers(statuses, **ON_A_RING):
         assert whole.algorithm and str(whole).endswith(PLANS_ON_A_RING)
-        assert whole[1:] == ("ring:4", 4, 4096, "tcp", "gloo", "")
+        assert whole[1:] == ("ring:4", 4, 4096, "tcp", "gloo", "", False)
         assert half.algorithm and half.ranks == 2
         assert closed.algorithm is None and closed.reason == "the process group is closed; form a new one"
     for whole, _, _ in workers(statuses):
@@ -145,3 +145,17 @@ def test_status_of_the_hook(workers):
 def test_status_without_a_group():
     with pytest.raises(treefold.TreefoldError, match="call init_process_group first"):
         treefold.torch.status()
+
+
+def adapting(rank: int, size: int) -> treefold.torch.Status:
+    return treefold.torch.status()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("yes", "over tcp, following links that change; all else"), ("auto", "that change by any algorithm; all else")],
+)
+def test_status_says_whether_the_plan_adapts(workers, text, words):
+    for status in workers(adapting, TREEFOLD_ADAPT=text, **ON_A_RING):
+        assert status.adapt == (text if text == "auto" else True)
+        assert words in str(status)

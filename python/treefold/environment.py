@@ -11,16 +11,18 @@ VARIABLES = {
     "TREEFOLD_NAME": "the name of this worker's accelerator in the network's file; unless all workers have names, they "
     "are ignored and worker r is rank r",
     "TREEFOLD_INTERFACE": "the interface to listen on, by name or address; if not set, the one towards MASTER_ADDR",
-    "TREEFOLD_JOB": "a secret word that only the workers of one job share",
+    "TREEFOLD_JOB": "a secret word that only the workers of one job share; a worker with another one gets an error",
     "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec; each process group plans for its own part of it",
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",
     "TREEFOLD_TRANSPORT": "PyTorch: `tcp` (connections of treefold's own) or `torch` (gloo's); tcp if not set",
-    "TREEFOLD_ADAPT": "PyTorch: 1 lets plans follow links that change or die, `auto` by any algorithm; needs tcp",
+    "TREEFOLD_ADAPT": "PyTorch: `yes` lets plans follow links that change or die, `auto` by any algorithm; needs tcp",
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }
 """The meaning of each variable; the manual's page on the environment is made from this table."""
+
+_SWITCHES = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 _PREFIX = "TREEFOLD"
 _SHORTEST_MISSPELT = 6
@@ -31,6 +33,11 @@ def value(name: str) -> str:
     """Return the value of a variable of the table, without surrounding blanks; empty where it is not set."""
     assert name in VARIABLES, name
     return os.environ.get(name, "").strip()
+
+
+def switch(text: str) -> bool | None:
+    """Return what a text says: `1`, `true`, `yes` and `on` are True, their opposites False, and all others None."""
+    return _SWITCHES.get(text.lower())
 
 
 def unknown_variables(given: Mapping[str, str] | None = None) -> list[str]:

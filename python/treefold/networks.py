@@ -39,7 +39,8 @@ def topology(
             others, or 0 if none has one. A `cluster` refuses it, too.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name (docs/files.md). Each cap is modelled by
-            a switch between the accelerator and its links, which `Topology.switches` counts.
+            a switch between the accelerator and its links, which `Topology.switches` counts. The value `none` leaves
+            out the caps that a file has, such as one that `treefold probe` wrote.
         ranks: The accelerators that are ranks, in rank order, by index in `Topology.accelerator_names` or by
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
             not a rank does nothing but relay.
@@ -87,6 +88,17 @@ def _with_ranks(
             f"rank order {checks.shown(rank_order)} does not list each of the {len(members)} ranks once{missing}"
         )
     return network.with_ranks(ordered, ordered=rank_order is not None)
+
+
+def with_ranks_of(network: Topology, old: Topology) -> Topology:
+    """Return a changed network with the ranks that it had, if it has no choice of ranks of its own.
+
+    Ranks that are gone are left out. If all accelerators were ranks, in the order of the file, they are so again.
+    """
+    names = network.accelerator_names
+    kept = [names.index(name) for name in old.rank_names if name in names]
+    has_own = network.rank_names != names
+    return network if has_own or old.rank_names == old.accelerator_names or not kept else network.with_ranks(kept)
 
 
 def as_network(network: Topology | str) -> Topology:

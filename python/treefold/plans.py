@@ -8,7 +8,7 @@ from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
-from treefold.networks import as_network, describe
+from treefold.networks import as_network, describe, with_ranks_of
 from treefold.options import PlannerOptions
 from treefold.planning.request import (
     DEFAULT_SIZE_BYTES,
@@ -161,7 +161,7 @@ def replan(
 
     Args:
         plan: The old plan, for an all-reduce.
-        network: The network as it is now: a `Topology`, a spec, or the path of a file.
+        network: The network as it is now: a `Topology`, or a spec or file, which gets the old ranks if it names none.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest; by default that of the old plan.
         size_bytes: The size that the new plan should be good for, in bytes or as a text with a unit such as `1MiB`; by
             default the size of the old plan.
@@ -190,7 +190,7 @@ def replan(
         raise MisfitError(
             f"the plan is of {plan.collective}; replan its all-reduce, and use Plan.derive for the {plan.collective}"
         )
-    request, fresh, gave_way = _first_that_fits(_requests(plan, as_network(network), algorithm, size, options))
+    request, fresh, gave_way = _first_that_fits(_requests(plan, network, algorithm, size, options))
     old, new, kept = replanning.choose(plan, fresh, request)
     times = [None if each is None else simulate(each, size_bytes=size, simulator=simulator) for each in (old, new)]
     assert times[1] is not None
@@ -206,9 +206,10 @@ def replan(
 
 
 def _requests(
-    plan: Plan, network: Topology, algorithm: str | None, size_bytes: int, given: Mapping[str, Any]
+    plan: Plan, network: Topology | str, algorithm: str | None, size_bytes: int, given: Mapping[str, Any]
 ) -> Iterator[Request]:
     """Yield what to ask of planners when a network has changed, what is best first."""
+    network = network if isinstance(network, Topology) else with_ranks_of(as_network(network), plan.topology)
     asked = read_options(replan, given)
     names = auto.names()
     own = plan.algorithm if plan.algorithm in names else "auto"

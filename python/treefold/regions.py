@@ -101,9 +101,8 @@ def switch_tables(
 
     """
     network = as_network(network)
-    regions = _checked(regions)
     tables: dict[str, list[SwitchEntry]] = {}
-    for number, region in enumerate(regions):
+    for number, region in enumerate(_checked(regions)):
         own = (
             network
             if region.members is None
@@ -111,18 +110,25 @@ def switch_tables(
         )
         if own.ranks < 2:
             raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")
-        size_bytes = checks.size(region.size_bytes)
-        own_plan = plan(own, algorithm, size_bytes=size_bytes)
+        own_plan = plan(own, algorithm, size_bytes=region.size_bytes)
         for each in region_entries(own_plan):
-            entry = SwitchEntry(number, region.start, size_bytes, each.source, tuple(each.targets), each.operands)
+            entry = SwitchEntry(number, region.start, region.size_bytes, each.source, tuple(each.targets), each.operands)
             tables.setdefault(each.switch, []).append(entry)
     if not tables:
         raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
 
 
-def _checked(regions: Sequence[Region]) -> list[Region]:
-    """Return regions whose sizes are numbers; refuse those that cannot be, and those that overlap."""
+class _Range(NamedTuple):
+    """A region that has been checked: its addresses, and its members if it names some."""
+
+    start: int
+    size_bytes: int
+    members: str | Sequence[int | str] | None
+
+
+def _checked(regions: Sequence[Region]) -> list[_Range]:
+    """Return what the regions say; refuse those that cannot be, and those that overlap."""
     if not regions:
         raise TreefoldError("no region was given; name at least one, for example 0x0:1MiB")
     read = list(map(_read, regions))
@@ -135,12 +141,12 @@ def _checked(regions: Sequence[Region]) -> list[Region]:
     return read
 
 
-def _read(given: Region) -> Region:
+def _read(given: Region) -> _Range:
     start = given.start
     if not isinstance(start, SupportsIndex) or not 0 <= start.__index__() < ADDRESSES:
         at = f"{start:#x}" if isinstance(start, int) else checks.shown(start)
         raise TreefoldError(f"region at {at}: addresses go from 0x0 to {ADDRESSES - 1:#x}, in whole numbers")
-    region = given._replace(start=start.__index__(), size_bytes=checks.size(given.size_bytes))
+    region = _Range(start.__index__(), checks.size(given.size_bytes), given.members)
     if not region.size_bytes:
         raise TreefoldError(f"region at {region.start:#x} is empty; give it a size of at least 1 B")
     if region.start % LINE_BYTES:
@@ -156,12 +162,12 @@ def _read(given: Region) -> Region:
     return region
 
 
-def _end(region: Region) -> int:
-    return region.start + checks.size(region.size_bytes)
+def _end(region: _Range) -> int:
+    return region.start + region.size_bytes
 
 
-def _name(region: Region) -> str:
-    return f"{region.start:#x}:{format_size(checks.size(region.size_bytes))}"
+def _name(region: _Range) -> str:
+    return f"{region.start:#x}:{format_size(region.size_bytes)}"
 
 
 def _in_order(name: str) -> tuple[str, int]:

@@ -102,7 +102,10 @@ def background_of(load: float, message_bytes: int | str | None, seed: int | None
     load = checks.number("background load", load, "a fraction of the injection bandwidth")
     for name, given in (("size", message_bytes), ("seed", seed)):
         if given is not None and load == 0:
-            raise TreefoldError(f"background {name} {given} has no effect without background traffic; set its load")
+            raise TreefoldError(
+                f"background {name} {given} has no effect without background traffic; give it a load, such as "
+                "background_load=0.1"
+            )
     if load == 0:
         return None
     size = DEFAULT_MESSAGE_BYTES if message_bytes is None else checks.size(message_bytes)

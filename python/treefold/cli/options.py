@@ -91,8 +91,8 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE|FILE",
-            "Limit the total rate at which each accelerator sends, and that at which it receives, to one rate or to "
-            "those in a file of caps by name; a limit becomes a switch.",
+            "Limit the rate at which each accelerator sends, and that at which it receives, to one rate or to those "
+            "of a file by name; none leaves out a network's caps.",
         ),
     ] = None
     ranks: Annotated[

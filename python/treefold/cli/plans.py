@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, auto, plans, simulation
+from treefold import _core, auto, networks, plans, simulation
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions, one_algorithm
 from treefold.cli.terminal import check_alone, show, working
@@ -180,11 +180,11 @@ def replan(
 ) -> None:
     """Make a new plan after the network of a plan has changed.
 
-    The new plan has the algorithm and the options of the old one, unless others are given. If that algorithm does not
-    fit the network any more, the fastest one that fits takes its place. If no algorithm fits with the old limits
-    (--trees, --height, --least-rate), they are dropped; the value none, as in --trees none --height none, releases them
-    in any case. An old plan that still runs and has no limits is kept unless the new one is clearly faster; packing
-    also keeps single trees where that costs next to nothing.
+    The new plan has the algorithm, the options and the ranks of the old one, unless others are given. If that algorithm
+    does not fit the network any more, the fastest one that fits takes its place. If no algorithm fits with the old
+    limits (--trees, --height, --least-rate), they are dropped; the value none, as in --trees none --height none,
+    releases them in any case. An old plan that still runs and has no limits is kept unless the new one is clearly
+    faster; packing also keeps single trees where that costs next to nothing.
 
     Examples:
     treefold plan b4 -a mtree --trees 3 -o plan.json
@@ -196,6 +196,8 @@ def replan(
     if output is not None:
         check_plan_writable(output)
     old, changed = load_plan(plan_file), network_options.load(network)
+    if network_options.ranks is None and network_options.rank_order is None:
+        changed = networks.with_ranks_of(changed, old.topology)
     with working("planning"):
         replanned = plans.replan(old, changed, **what.asked(), **planner.asked())
     if output is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -92,15 +93,12 @@ def reproduce(
         return
     networks = tuple(reproduction.split_networks(options.networks)) if options.networks else ()
     sizes = tuple(parse_sizes(options.sizes)) if options.sizes else ()
-    settings = reproduction.Settings(options.trials, networks, _skews(options.skews), sizes)
+    settings = reproduction.Settings(options.trials, networks, _skews(options.skews, reproduction.are_skews), sizes)
     jobs = os.cpu_count() or 1 if options.jobs is None else options.jobs
     done = []
     for each in reproduction.named(name):
         unused = reproduction.misfits(settings, reproduction.figures()[each])
-        if unused and each == name:
-            them = "it" if len(unused) == 1 else "them"
-            raise TreefoldError(f"{name} does not take {' and '.join(unused)}; drop {them}")
-        if unused:
+        if unused and each != name:
             notify(f"{each} is skipped, because it does not take {' and '.join(unused)}")
             continue
         folder = output if output is None or each == name else output / each.partition("/")[2]
@@ -113,9 +111,9 @@ def reproduce(
         print_lines(json.dumps(done[0] if done[0]["figure"] == name else done))
 
 
-def _skews(text: str) -> tuple[float, ...]:
+def _skews(text: str, are_skews: Callable[[tuple[float, ...]], bool]) -> tuple[float, ...]:
     with suppress(ValueError):
         skews = tuple(float(part) for part in text.split(","))
-        if all(0 <= skew <= 1 for skew in skews):
+        if are_skews(skews):
             return skews
     raise TreefoldError(f"--skews '{text}' is not a list of numbers from 0 to 1; write for example 0.1,0.5")

@@ -63,11 +63,6 @@ class Simulation:
 
     def traffic(self) -> together.Background | None:
         """Return the background traffic; None if there is none."""
-        if self.background_bytes is not None and not self.background:
-            raise TreefoldError(
-                f"--background-bytes {self.background_bytes} has no effect without background traffic; set its load "
-                "with --background"
-            )
         size_bytes = quantity("--background-bytes", _core.parse_size, self.background_bytes)
         size = None if size_bytes is None else int(size_bytes)
         return together.background_of(self.background or 0.0, size, None)

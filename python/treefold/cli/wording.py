@@ -13,12 +13,14 @@ from treefold.training.options import TrainingOptions
 
 _FLAGS = {
     "adapt": "--adapt",
+    "background_load": "--background",
     "bandwidth_Bps": "--bandwidth",
     "collective": "--collective",
     "interface": "--interface",
     "iterations": "--iters",
     "latency_s": "--latency",
     "most_bytes": "--bytes",
+    "node_cap": "--node-cap",
     "parallel": "--parallel",
     "seconds": "--seconds",
     "transport": "--transport",

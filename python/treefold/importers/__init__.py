@@ -43,7 +43,7 @@ def read(
         latency_s: The latency of links that have none in the file, in seconds; by default the median of the others, or
             0 if none has one.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
-            `5Gbit/s`, or the path of a file of caps by name.
+            `5Gbit/s`, or the path of a file of caps by name. The value `none` leaves out the caps that a file has.
 
     Returns:
         The topology document with all defaults. `treefold.topology` checks the rest: that links name known nodes, that

@@ -1,10 +1,11 @@
 """Limits what a node sends and receives over all its links together, by a switch in front of the node."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from treefold._core import parse_bandwidth
+from treefold._core import Topology, parse_bandwidth
 from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail, warn
@@ -12,6 +13,11 @@ from treefold.files.reading import Row, form_of, parse_csv, parse_json, read_byt
 from treefold.importers.document import Document, make_link, make_node
 from treefold.importers.values import Quantity, measure
 from treefold.text import some
+
+_MARK = "/cap"
+"""What a node's name is followed by in that of its cap's switch; a number behind it makes the name free."""
+NO_CAPS = "none"
+"""The value of `node_cap` that removes the caps of a network."""
 
 
 class Cap(NamedTuple):
@@ -26,12 +32,15 @@ def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Docu
 
     Args:
         document: A complete document, which is not changed.
-        node_cap: A bandwidth such as `5Gbit/s` for every accelerator, or the path of a JSON or CSV file of caps.
+        node_cap: A bandwidth such as `5Gbit/s` for every accelerator, the path of a JSON or CSV file of caps, or
+            `none` to remove the caps that the document has.
 
     Raises:
         TreefoldError: If `node_cap` is neither a bandwidth nor a file, or the file is malformed or names unknown nodes.
 
     """
+    if node_cap == NO_CAPS:
+        return uncap_nodes(document)
     return cap_nodes(document, _caps(document, os.fspath(node_cap)))
 
 
@@ -51,6 +60,44 @@ def cap_nodes(document: Document, caps: Mapping[str, Cap]) -> Document:
         links.append(make_link(switches[name], name, bandwidth_Bps=cap.ingress, latency_s=0.0))
     nodes = document["nodes"] + [make_node(switch, "switch") for switch in switches.values()]
     return {key: value for key, value in document.items() if key != "shape"} | {"nodes": nodes, "links": links}
+
+
+def uncap_nodes(document: Document) -> Document:
+    """Return the document without the caps that `cap_nodes` gave to its nodes."""
+    nodes = {node["name"]: node["kind"] == "switch" for node in document["nodes"]}
+    capped = _capped(nodes, [(link["source"], link["target"]) for link in document["links"]])
+    owners = {switch: node for node, switch in capped.items()}
+    moved = [_moved(link, owners) for link in document["links"]]
+    return document | {
+        "nodes": [node for node in document["nodes"] if node["name"] not in owners],
+        "links": [link for link in moved if link["source"] != link["target"]],
+    }
+
+
+def capped_nodes(network: Topology) -> dict[str, str]:
+    """Return the switch of each node that has a cap, by the node's name."""
+    switches = {node.name: node.is_switch for node in network.nodes()}
+    return _capped(switches, [(link.source, link.target) for link in network.links()])
+
+
+def _capped(nodes: Mapping[str, bool], links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the switch of each capped node: all links of the node go there, and its name says so.
+
+    Args:
+        nodes: Whether each node is a switch, by name.
+        links: The names of the ends of each link.
+
+    """
+    neighbors: dict[str, set[str]] = {name: set() for name in nodes}
+    for source, target in links:
+        neighbors[source].add(target)
+        neighbors[target].add(source)
+    only = {name: next(iter(near)) for name, near in neighbors.items() if len(near) == 1}
+    return {
+        name: switch
+        for name, switch in only.items()
+        if not nodes[name] and nodes[switch] and re.fullmatch(re.escape(name + _MARK) + "[0-9]*", switch)
+    }
 
 
 def _caps(document: Document, node_cap: str) -> dict[str, Cap]:
@@ -139,10 +186,10 @@ def _switch_names(document: Document, caps: Mapping[str, Cap]) -> dict[str, str]
     taken = {node["name"] for node in document["nodes"]}
     switches = {}
     for name in caps:
-        switch, count = f"{name}/cap", 1
+        switch, count = f"{name}{_MARK}", 1
         while switch in taken:
             count += 1
-            switch = f"{name}/cap{count}"
+            switch = f"{name}{_MARK}{count}"
         taken.add(switch)
         switches[name] = switch
     return switches

@@ -16,11 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from treefold._core import Forest, Topology
+from treefold.errors import MisfitError
+from treefold.importers.caps import capped_nodes
 from treefold.options import PlannerOptions
 from treefold.planning import Planned
 from treefold.planning.linear_programs import SECONDS, Vector
 from treefold.planning.request import Request
 from treefold.planning.shares import Shared, share
+from treefold.text import some
 
 
 class Grown(NamedTuple):
@@ -55,6 +58,11 @@ def solve(network: Topology, options: PlannerOptions) -> tuple[Grown, Shared]:
 
 def grow(network: Topology, options: PlannerOptions) -> Grown:
     """Grow trees with GOST."""
+    if switches := capped_nodes(network).values():
+        raise MisfitError(
+            f"mtree needs direct links between ranks, but {network.name} has node caps, which are switches "
+            f"({some(switches)}); leave them out (node_cap='none'), or use packing"
+        )
     forest = Forest(network)
     growth = forest.grow(options)
     return Grown(forest, np.asarray(growth.rates), growth.height, growth.least_rate_Bps)

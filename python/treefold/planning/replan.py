@@ -75,8 +75,15 @@ def _keeping(forest: Forest, survivors: int, request: Request) -> list[tuple[Pla
     return [(plan, int(np.count_nonzero(rates[:survivors])))]
 
 
-def changes(old: Topology, new: Topology) -> list[str]:
-    """Return the differences between two states of a network, one line each."""
+def changes(old: Topology, new: Topology, *, by_cable: bool = False) -> list[str]:
+    """Return the differences between two states of a network, one line each.
+
+    Args:
+        old: The network as it was.
+        new: The network as it is now.
+        by_cable: Whether two directions that have changed alike share a line.
+
+    """
     nodes = [{node.name for node in network.nodes()} for network in (old, new)]
     ranks = [set(network.rank_names) for network in (old, new)]
     lines = [f"node {name} is gone" for name in sorted(nodes[0] - nodes[1])]
@@ -84,8 +91,12 @@ def changes(old: Topology, new: Topology) -> list[str]:
     lines += [f"{name} is not a rank any more" for name in sorted((ranks[0] - ranks[1]) & nodes[1])]
     lines += [f"{name} is a rank now" for name in sorted((ranks[1] - ranks[0]) & nodes[0])]
     before, after = _links(old), _links(new)
-    for key in sorted(before.keys() | after.keys()):
-        lines += _differences(f"link {key[0]} -> {key[1]}", before.get(key), after.get(key))
+    found = {key: list(_differences(before.get(key), after.get(key))) for key in sorted(before.keys() | after.keys())}
+    for (source, target, number), differences in found.items():
+        back = found.get((target, source, number)) if by_cable else None
+        if back == differences and target < source:
+            continue  # the other direction has said it
+        lines += [f"link {source} {'-' if back == differences else '->'} {target}{each}" for each in differences]
     return lines
 
 
@@ -100,11 +111,12 @@ def _links(network: Topology) -> Mapping[tuple[str, str, int], Link]:
     return links
 
 
-def _differences(name: str, before: Link | None, after: Link | None) -> Iterator[str]:
+def _differences(before: Link | None, after: Link | None) -> Iterator[str]:
+    """Yield how a link differs, each as the end of a sentence that begins with its name."""
     if before is None or after is None:
-        yield f"{name} is {'gone' if after is None else 'new'}"
+        yield f" is {'gone' if after is None else 'new'}"
         return
     for key, written in _WRITTEN.items():
         was, now = getattr(before, key), getattr(after, key)
         if was != now:
-            yield f"{name}: {key.rpartition('_')[0]} {written(was)}, now {written(now)}"
+            yield f": {key.rpartition('_')[0]} {written(was)}, now {written(now)}"

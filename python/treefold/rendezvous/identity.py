@@ -1,15 +1,60 @@
 """A worker's name, and the address on which the others reach it."""
 
+import hashlib
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 
 from treefold import environment
 from treefold.errors import TreefoldError
 from treefold.rendezvous import validation
-from treefold.rendezvous.meeting import LOOPBACK, Rendezvous
+from treefold.rendezvous.meeting import LOOPBACK, Rendezvous, blame, leaving_together
 from treefold.rendezvous.sockets import address_of, own_address_towards
-from treefold.text import message, visible
+from treefold.text import message, some, visible
+
+_HELLO: dict[str, validation.Schema] = {"error": str, "job": str, "machine": str}
+"""The schema of what each worker says of its variables when it arrives."""
+
+
+def introduce(meeting: Rendezvous, interface: str | None) -> None:
+    """Give a new rendezvous its worker's name and address; all workers call this together.
+
+    They exchange the same messages whatever variables they have, so that some may set TREEFOLD_INTERFACE and others
+    not.
+
+    Raises:
+        TreefoldError: On every worker, if a variable of one of them cannot be used, or if their TREEFOLD_JOB differ.
+
+    """
+    error = ""
+    try:
+        meeting.name, meeting._address = own_name(), listening_address(interface)
+    except TreefoldError as own:
+        error = str(own)
+    hello = {"error": error, "job": _digest(environment.value("TREEFOLD_JOB")), "machine": _machine()}
+    hellos = validation.exchange(meeting.exchange, hello, _HELLO)
+    with leaving_together(meeting):
+        if blamed := blame([each["error"] for each in hellos], "worker"):
+            raise TreefoldError(blamed)
+        _check_jobs([each["job"] for each in hellos])
+    if meeting._address is None:
+        meeting._address = _guessed_address([visible(each["machine"]) for each in hellos], meeting.rank)
+
+
+def _check_jobs(digests: Sequence[str]) -> None:
+    """Refuse workers of several jobs."""
+    if others := [worker for worker, digest in enumerate(digests) if digest != digests[0]]:
+        plural, have = ("s", "have") if len(others) > 1 else ("", "has")
+        raise TreefoldError(
+            f"worker{plural} {some(map(str, others), 8)} {have} another TREEFOLD_JOB than worker 0, or only one of the "
+            "two has one; give all workers of a job the same word, or none"
+        )
+
+
+def _digest(secret: str) -> str:
+    """Return what tells secret words apart without telling them."""
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def own_name() -> str | None:
@@ -45,14 +90,12 @@ def listening_address(interface: str | None) -> str | None:
         raise TreefoldError(message("TREEFOLD_INTERFACE", str(error))) from None
 
 
-def guessed_address(meeting: Rendezvous) -> str | None:
+def _guessed_address(machines: Sequence[str], rank: int) -> str | None:
     """Return the address with which this worker reaches MASTER_ADDR, else the first worker on another machine.
 
-    The address is None if these do not tell it, for example where host names resolve to loopback. All workers call
-    this together.
+    The address is None if these do not tell it, for example where host names resolve to loopback.
     """
-    machines = validation.read_texts(meeting.exchange(_machine().encode()))
-    others = [machine.partition(" ")[0] for machine in machines if machine != machines[meeting.rank]]
+    others = [machine.partition(" ")[0] for machine in machines if machine != machines[rank]]
     if not others:
         return LOOPBACK
     with suppress(TreefoldError):

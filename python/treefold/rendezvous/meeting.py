@@ -1,7 +1,7 @@
 """A rendezvous: one worker's place among the others, where each gathers a blob from all as often as they like."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,11 +9,15 @@ from treefold import checks
 from treefold.errors import OutsideError, TreefoldError, kind_of, of_kind
 from treefold.rendezvous import validation
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+from treefold.text import some, visible
 
 LOOPBACK = "127.0.0.1"
 
 MOST_WORKERS = 1 << 16
 """How many workers a group may have."""
+
+_MOST_NAMED = 8
+"""So many workers are named in an error that several have."""
 
 Gather = Callable[[bytes], list[bytes]]
 """A function that sends this worker's blob to all and returns the blobs of all, by worker."""
@@ -134,7 +138,7 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
     """Return the result of `prepare` if it succeeds on all workers; an error on one worker is raised on all.
 
     Raises:
-        TreefoldError: If a worker has an error: that of the first such worker, of the same kind.
+        TreefoldError: If a worker has an error: that of the first such worker, of the same kind, and who has the same.
 
     """
     results, mine = [], {"error": "", "kind": ""}
@@ -144,10 +148,38 @@ def all_or_none(rendezvous: Rendezvous, prepare: Callable[[], _Result]) -> _Resu
         mine = {"error": str(error), "kind": kind_of(error)}
     told = validation.exchange(rendezvous.exchange, mine, {"error": str, "kind": str})
     errors = [each["error"] for each in told]
-    if any(errors):
-        rank, first = next((rank, error) for rank, error in enumerate(errors) if error)
-        raise of_kind(told[rank]["kind"], first if len(set(errors)) == 1 else f"worker {rank}: {first}")
+    if blamed := blame(errors, "worker"):
+        kind = next(each["kind"] for each in told if each["error"])
+        raise of_kind(kind, errors[0] if len(set(errors)) == 1 else blamed)
     return results[0]
+
+
+def blame(errors: Sequence[str], who: str) -> str | None:
+    """Return the first error and who has it, such as `workers 1, 3: ...`; None if nobody has an error.
+
+    Args:
+        errors: The error of each worker or rank, by its number; empty where there is none.
+        who: What has them: `worker` or `rank`.
+
+    """
+    first = next((error for error in errors if error), None)
+    if first is None:
+        return None
+    having = [str(number) for number, error in enumerate(errors) if error == first]
+    numbers = some(having, _MOST_NAMED)
+    named = f"all {who}s" if len(having) == len(errors) > 1 else f"{who}{'s' * (len(having) > 1)} {numbers}"
+    return f"{named}: {visible(first)}"
+
+
+@contextmanager
+def leaving_together(meeting: Rendezvous) -> Iterator[None]:
+    """Let all workers learn of an error that all have before one of them ends, because that one may keep the store."""
+    try:
+        yield
+    except TreefoldError:
+        with suppress(TreefoldError):
+            meeting.exchange(b"")
+        raise
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 from treefold.errors import TreefoldError
 from treefold.extras import missing
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, absence
-from treefold.rendezvous.identity import guessed_address, listening_address, own_name
+from treefold.rendezvous.identity import introduce
 from treefold.rendezvous.meeting import Rendezvous
 from treefold.rendezvous.variables import MPI_VARIABLES, rank_and_size
 
@@ -36,7 +36,7 @@ def from_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
     """Join the workers that mpiexec started.
 
     Raises:
-        TreefoldError: If mpi4py is missing, or mpiexec's variables are wrong.
+        TreefoldError: If mpi4py is missing, or mpiexec's variables or those of treefold are wrong.
 
     """
     for names in MPI_VARIABLES:
@@ -54,8 +54,8 @@ def from_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
         _exchange(MPI, blob, blobs, _BLOB_TAG, deadline, timeout_s)
         return [bytes(each) for each in blobs]
 
-    meeting = Rendezvous(rank, size, own_name(), gather, lambda: None)
-    meeting._address = listening_address(interface) or guessed_address(meeting)
+    meeting = Rendezvous(rank, size, None, gather, lambda: None)
+    introduce(meeting, interface)
     return meeting
 
 

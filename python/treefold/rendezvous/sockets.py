@@ -96,13 +96,16 @@ def address_of(interface: str) -> str:
     """Return the address of an interface of this machine, such as `eth1`; an address stands for itself.
 
     Raises:
-        TreefoldError: If there is no such interface, or it has no address.
+        TreefoldError: If there is no such interface, it has no address, or the address is not this machine's.
 
     """
     try:
-        return str(ipaddress.ip_address(interface))
+        address = str(ipaddress.ip_address(interface))
     except ValueError:
         pass
+    else:
+        _check_own(address)
+        return address
     names = [name for _, name in socket.if_nameindex()]
     if interface not in names:
         raise TreefoldError(f"interface '{interface}' does not exist here; there are {', '.join(names)}")
@@ -110,6 +113,19 @@ def address_of(interface: str) -> str:
     if found is None:
         raise TreefoldError(f"the address of interface '{interface}' is unknown; give the address itself instead")
     return found
+
+
+def _check_own(address: str) -> None:
+    """Refuse an address on which this machine cannot listen."""
+    family, where = _resolved(address, 0)
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(where)
+        except OSError:
+            names = ", ".join(name for _, name in socket.if_nameindex())
+            raise TreefoldError(
+                f"address '{address}' is not of this machine; give one of its own, or an interface: there are {names}"
+            ) from None
 
 
 def _ipv4_of(interface: str) -> str | None:

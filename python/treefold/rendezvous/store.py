@@ -9,7 +9,7 @@ from typing import Any
 from treefold.errors import OutsideError, PeerError, TreefoldError
 from treefold.extras import missing
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, absence
-from treefold.rendezvous.identity import guessed_address, listening_address, own_name
+from treefold.rendezvous.identity import introduce
 from treefold.rendezvous.meeting import Rendezvous, failures_of, first_line
 from treefold.rendezvous.variables import master_port, rank_and_size
 
@@ -30,7 +30,8 @@ def from_store(
         prefix: The beginning of this rendezvous's keys; choose another for another group on the same store.
 
     Raises:
-        TreefoldError: If workers are missing, or the store fails.
+        TreefoldError: If workers are missing, the store fails, or (on every worker) a variable of a worker cannot be
+            used.
 
     Example:
         >>> from torch.distributed import HashStore
@@ -52,8 +53,8 @@ def from_store(
         _forget(store, f"{prefix}/{number - 1}/{rank}")
         return blobs
 
-    meeting = Rendezvous(rank, size, own_name(), gather, lambda: None)
-    meeting._address = listening_address(interface) or guessed_address(meeting)
+    meeting = Rendezvous(rank, size, None, gather, lambda: None)
+    introduce(meeting, interface)
     return meeting
 
 

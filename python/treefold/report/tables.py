@@ -70,10 +70,14 @@ def replan_table(old: Plan, replanned: Replanned) -> str:
         >>> print(report.replan_table(old, treefold.replan(old, "ring:4")))
         old plan  multitree, trees: 4, 4.195ms (75% of the bound)
         new plan  multitree, trees: 4, all of them kept, 4.195ms (75% of the bound)
+        times     on the network as it is now, for 64MiB, by flow
         changes   none
 
     """
-    new, changes = replanned.plan, replanned.changes
+    from treefold.planning import replan as replanning  # it needs the solver, which takes a while to import
+
+    new, changes = replanned.plan, replanning.changes(old.topology, replanned.plan.topology, by_cable=True)
+    timed = replanned.new
     kept = "all of them" if replanned.kept_trees == new.num_trees else f"{replanned.kept_trees} of them"
     runs = "it cannot run there" if replanned.old is None else _time(replanned.old)
     shown = [*changes[:_MOST_ENTRIES]] or ["none"]
@@ -83,6 +87,7 @@ def replan_table(old: Plan, replanned: Replanned) -> str:
         ["old plan", f"{old.algorithm}, trees: {old.num_trees}, {runs}"],
         ["new plan", f"{new.algorithm}, trees: {new.num_trees}, {kept} kept, {_time(replanned.new)}"],
         *([["", replanned.gave_way]] if replanned.gave_way else []),
+        ["times", f"on the network as it is now, for {format_size(timed.size_bytes)}, by {timed.simulator}"],
         ["changes", shown[0]],
         *(["", change] for change in shown[1:]),
     ]

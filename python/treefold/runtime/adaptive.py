@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from treefold._core import Plan
+from treefold._core import Plan, Topology
 from treefold.checks import shown
 from treefold.errors import TreefoldError
+from treefold.importers.caps import capped_nodes
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.controller import Controller
 from treefold.runtime.group import Group
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.transport import Operation
+from treefold.text import some
 
 
 def check_adapt(adapt: bool | str) -> None:
@@ -19,6 +21,25 @@ def check_adapt(adapt: bool | str) -> None:
         raise TreefoldError(
             f"adapt {shown(adapt)} is unknown; it is True (the plan keeps its algorithm), auto (the fastest), or False"
         )
+
+
+def _check_direct(network: Topology) -> None:
+    """Refuse a network whose workers are not joined by links of their own, because only such links can be followed.
+
+    What one of several links measures behind a cap depends on the others, so that it would not tell a slow link from
+    one that shares.
+    """
+    if not network.switches:
+        return
+    if switches := capped_nodes(network).values():
+        raise TreefoldError(
+            f"a plan follows links between workers, and network '{network.name}' has node caps between them, which are "
+            f"switches ({some(switches)}); leave the caps out (node_cap='none', in a plan's network, too), or drop "
+            "adapt=True"
+        )
+    raise TreefoldError(
+        f"a plan follows links between workers, and network '{network.name}' has switches between them; drop adapt=True"
+    )
 
 
 class AdaptiveGroup(Group):
@@ -33,11 +54,7 @@ class AdaptiveGroup(Group):
             TreefoldError: If a worker cannot be reached, or the network has switches.
 
         """
-        if plan.topology.switches:
-            raise TreefoldError(
-                f"a plan follows links between workers, and network '{plan.topology.name}' has switches between them; "
-                "drop adapt=True"
-            )
+        _check_direct(plan.topology)
         super().__init__(worker, plan, mapping, transport)
         self.adapt = adapt
         self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None)

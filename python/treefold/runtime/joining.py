@@ -59,7 +59,7 @@ def join(
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
             or `auto`, with the algorithm that is then the fastest. An operation then ends on all workers or on none;
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
-            switches; node caps are switches, too.
+            switches; node caps are switches, too, and `treefold.topology(file, node_cap="none")` leaves them out.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
             `treefold.PlannerOptions`. The plan is always one for all-reduce, from which the group derives the other
             collectives, so `collective`, `root` and `simulator` are refused.

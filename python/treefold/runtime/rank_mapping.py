@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from treefold._core import Topology
+from treefold.checks import guess
 from treefold.errors import TreefoldError
+from treefold.text import some, visible
+
+_MOST_NAMED = 8
+"""So many ranks are named that no worker is."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ def map_ranks(names: Sequence[str | None], topology: Topology) -> RankMapping:
 
     """
     ranks = topology.rank_names
+    if None not in names:
+        _check_names(list(map(str, names)), topology)
     if len(names) != len(ranks):
         raise TreefoldError(
             f"{len(names)} workers for {len(ranks)} ranks of network '{topology.name}'; start {len(ranks)} workers, or "
@@ -59,15 +66,35 @@ def map_ranks(names: Sequence[str | None], topology: Topology) -> RankMapping:
         )
     if None in names:
         return RankMapping(list(range(len(ranks))), ranks)
-    if repeated := repeated_names(names):
-        raise TreefoldError(f"several workers are called {', '.join(repeated)}; give each its own TREEFOLD_NAME")
-    foreign, absent = sorted(set(map(str, names)) - set(ranks)), sorted(set(ranks) - set(map(str, names)))
-    if foreign or absent:
-        raise TreefoldError(
-            f"the workers' names do not match network '{topology.name}': it has no rank {', '.join(foreign)}, and no "
-            f"worker is called {', '.join(absent)}; set TREEFOLD_NAME to its accelerators' names"
-        )
     return RankMapping([ranks.index(str(name)) for name in names], ranks, True)
+
+
+def _check_names(names: Sequence[str], topology: Topology) -> None:
+    """Refuse names that several workers share, and names of no rank (if their number differs: of no accelerator)."""
+    if repeated := repeated_names(names):
+        shared = "; ".join(f"{visible(name)} is that of workers {_workers(names, name)}" for name in repeated)
+        called = ", ".join(map(visible, repeated))
+        raise TreefoldError(f"several workers are called {called}; give each its own TREEFOLD_NAME ({shared})")
+    known = topology.rank_names if len(names) == topology.ranks else topology.accelerator_names
+    foreign, absent = sorted(set(names) - set(known)), sorted(set(known) - set(names))
+    if foreign:
+        meant = "".join(f"; {hint}" for name in foreign if (hint := _meant(names, name, absent)))
+        raise TreefoldError(
+            f"the workers' names do not match network '{topology.name}': it has no rank "
+            f"{', '.join(map(visible, foreign))}, and no worker is called {some(absent, _MOST_NAMED)}; set "
+            f"TREEFOLD_NAME to its accelerators' names{meant}"
+        )
+
+
+def _workers(names: Sequence[str], name: str) -> str:
+    """Return the numbers of the workers that have a name."""
+    return ", ".join(str(worker) for worker, each in enumerate(names) if each == name)
+
+
+def _meant(names: Sequence[str], foreign: str, absent: Sequence[str]) -> str | None:
+    """Return a question whether a worker's name misspells one that no worker has; None if it is similar to none."""
+    near = guess(foreign, absent)
+    return near and f"worker {_workers(names, foreign)} is called '{visible(foreign)}', did you mean '{near}'?"
 
 
 def repeated_names(names: Sequence[str | None]) -> list[str]:

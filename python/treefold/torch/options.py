@@ -4,20 +4,21 @@ They are given to a group (`pg_options`), else to `configure`, else they come fr
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from treefold import checks
 from treefold._core import Plan, Topology, parse_size
-from treefold.environment import value
+from treefold.checks import guess
+from treefold.environment import switch, value
 from treefold.errors import TreefoldError
 from treefold.runtime.adaptive import check_adapt
+from treefold.text import message
 
 TRANSPORTS = ("tcp", "torch")
 
 _MOST_BYTES = (1 << 63) - 1
-_ADAPT = {"": False, "0": False, "1": True}
-"""The meaning of TREEFOLD_ADAPT, which may also be `auto`."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +44,26 @@ class Options:
     topology: Topology | str | os.PathLike[str] | None = None
     """A topology, its file or a spec; each process group plans for its own part of it. Rank r of torch is rank r of the
     topology, unless every process has a name (TREEFOLD_NAME). Its variable is TREEFOLD_TOPOLOGY."""
-    least_bytes: int = 4096
+    least_bytes: int | str = 4096
     """Calls with fewer bytes than this go to the wrapped backend. The bytes are those of the whole vector: of the
-    output of an all-gather, of the input of a reduce-scatter, and of coalesced tensors together. Its variable is
-    TREEFOLD_LEAST_SIZE, for example `64KiB`."""
+    output of an all-gather, of the input of a reduce-scatter, and of coalesced tensors together. It may be a text with
+    a unit, such as `64KiB`, and becomes a number. Its variable is TREEFOLD_LEAST_SIZE."""
     transport: str = "tcp"
     """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
     adapt: bool | str = False
     """Whether the plan follows links that change or are cut while it runs: True with its own algorithm, `auto` with the
-    fastest. It works over `tcp` only, and not if the network has switches (node caps are switches, too); its variable
-    is TREEFOLD_ADAPT, which is 1 or `auto`."""
+    fastest. It works over `tcp` only, and not if the network has switches; node caps are switches, too, and
+    `treefold topology FILE --node-cap none -o NEW` writes a file without them. Its variable is TREEFOLD_ADAPT, which is
+    `yes`, `no` or `auto`; 1, true and on mean yes, and 0, false and off mean no."""
     wraps: str | None = None
     """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
     and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
 
     def __post_init__(self) -> None:
-        checks.whole("least_bytes", self.least_bytes, 0, _MOST_BYTES)
-        if self.transport not in TRANSPORTS:
-            raise TreefoldError(f"transport '{self.transport}' is unknown; known are {', '.join(TRANSPORTS)}")
+        least = parse_size(self.least_bytes) if isinstance(self.least_bytes, str) else self.least_bytes
+        object.__setattr__(self, "least_bytes", checks.whole("least_bytes", least, 0, _MOST_BYTES))
+        object.__setattr__(self, "transport", checks.name("transport", self.transport, TRANSPORTS))
         check_adapt(self.adapt)
         if self.adapt and self.transport != "tcp":
             raise TreefoldError("adapt works over the transport tcp only; drop one of the two")
@@ -106,14 +108,35 @@ def chosen(given: object) -> Options:
 
 
 def _from_environment() -> Options:
-    given = {
-        "plan": value("TREEFOLD_PLAN"),
-        "topology": value("TREEFOLD_TOPOLOGY"),
-        "transport": value("TREEFOLD_TRANSPORT"),
-        "wraps": value("TREEFOLD_WRAPS"),
-        "adapt": _ADAPT.get(value("TREEFOLD_ADAPT"), value("TREEFOLD_ADAPT")),
-    }
-    options: dict[str, Any] = {name: option for name, option in given.items() if option}
-    if least := value("TREEFOLD_LEAST_SIZE"):
-        options["least_bytes"] = parse_size(least)
-    return Options(**options)
+    texts = {name: (variable, value(variable)) for name, (variable, _) in _VARIABLES.items()}
+    return Options(**{name: _read(name, *given) for name, given in texts.items() if given[1]})
+
+
+def _read(option: str, variable: str, text: str) -> Any:
+    """Return the value of an option that a variable gives; errors name the variable."""
+    try:
+        return _VARIABLES[option][1](text)
+    except TreefoldError as error:
+        raise TreefoldError(message(variable, str(error))) from None
+
+
+def _adapt(text: str) -> bool | str:
+    """Return what TREEFOLD_ADAPT says."""
+    if text.lower() == "auto":
+        return "auto"
+    if (is_on := switch(text)) is not None:
+        return is_on
+    near = guess(text.lower(), ("yes", "no", "auto", "true", "false"))
+    hint = f"did you mean {near}? " if near else ""
+    raise TreefoldError(f"{checks.shown(text)} is unknown; {hint}known are yes (1, true, on), no (0, false, off), auto")
+
+
+_VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "plan": ("TREEFOLD_PLAN", str),
+    "topology": ("TREEFOLD_TOPOLOGY", str),
+    "least_bytes": ("TREEFOLD_LEAST_SIZE", parse_size),
+    "transport": ("TREEFOLD_TRANSPORT", lambda text: checks.name("transport", text, TRANSPORTS)),
+    "adapt": ("TREEFOLD_ADAPT", _adapt),
+    "wraps": ("TREEFOLD_WRAPS", str),
+}
+"""The variable of each option, and how its text is read."""

@@ -6,8 +6,7 @@ count.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,10 +20,12 @@ from treefold.errors import MisfitError, TreefoldError
 from treefold.files.plans import load_plan
 from treefold.networks import topology
 from treefold.rendezvous import Rendezvous, from_store
+from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
 from treefold.runtime.networks import with_named_ranks, with_only
+from treefold.runtime.rank_mapping import repeated_names
 from treefold.runtime.timeouts import Timeouts
 from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
@@ -98,7 +99,7 @@ class PlannedCalls:
         self._least_bytes, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
         self._group: Group | None = None
         self._possible: dict[str, bool] = {}
-        with self._leaving_together():
+        with leaving_together(self._meeting):
             self._reason = "" if _is_planned(reports) else _why_nothing(self.options, members)
             # The ranks join now, because others may wait for something else of this rank when it begins an operation.
             self._group = None if self._reason else self._joined()
@@ -131,6 +132,7 @@ class PlannedCalls:
             self._transport,
             self._wraps,
             self._reason,
+            plan is not None and self._adapt,
         )
 
     def _joined(self) -> Group:
@@ -149,16 +151,6 @@ class PlannedCalls:
         members = self._members
         store = dist.PrefixStore("messages/", members.store)
         return TorchEngine(gloo(store, members.rank, members.size, members.timeout), worker_of_rank, store)
-
-    @contextmanager
-    def _leaving_together(self) -> Iterator[None]:
-        """Let all ranks learn of an error before one of them ends, because that one may keep the store."""
-        try:
-            yield
-        except TreefoldError:
-            with suppress(TreefoldError):
-                self._meeting.exchange(b"")
-            raise
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective on these tensors is planned; the answer is the same on all ranks."""
@@ -204,9 +196,9 @@ def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
         TreefoldError: If a rank has an error, or has a plan or a topology where rank 0 has none.
 
     """
+    if blamed := blame([report["error"] for report in reports], "rank"):
+        raise TreefoldError(blamed)
     for rank, report in enumerate(reports):
-        if report["error"]:
-            raise TreefoldError(f"rank {rank}: {visible(report['error'])}")
         if report["plans"] and not reports[0]["plans"]:
             raise TreefoldError(f"rank {rank} has a plan or a topology, rank 0 has none; give it to rank 0 (or to all)")
     return bool(reports[0]["plans"])
@@ -272,6 +264,8 @@ def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -
 def _named(network: Topology | None, meeting: Rendezvous) -> Topology | None:
     """Return the network with the group's accelerators as its ranks if every worker has a name."""
     names = read_names(meeting.exchange((meeting.name or "").encode()))
-    if network is None or None in names or set(names) - set(network.accelerator_names):
+    if network is None:
+        return None
+    if None in names or set(names) - set(network.accelerator_names) or repeated_names(names):
         return network  # `join` says which names do not fit
     return with_named_ranks(network, names)

@@ -23,6 +23,7 @@ class Status(NamedTuple):
         transport: The transport that carries the plan's messages.
         wraps: The backends to which everything else is passed on.
         reason: The reason why nothing is planned; empty if something is.
+        adapt: Whether the plan follows links that change: False, True (with its own algorithm) or `auto`.
 
     Example:
         >>> from treefold.torch import Status
@@ -38,13 +39,16 @@ class Status(NamedTuple):
     transport: str
     wraps: str
     reason: str
+    adapt: bool | str = False
 
     def __str__(self) -> str:
         if self.algorithm is None:
             return f"treefold plans nothing, all goes to {self.wraps}: {self.reason}"
+        follows = {True: ", following links that change", "auto": ", following links that change by any algorithm"}
         return (
             f"treefold plans CPU tensors of {format_size(self.least_bytes)} or more with {self.algorithm} on network "
-            f"'{self.network}' ({self.ranks} ranks), over {self.transport}; all else goes to {self.wraps}"
+            f"'{self.network}' ({self.ranks} ranks), over {self.transport}{follows.get(self.adapt, '')}; all else goes "
+            f"to {self.wraps}"
         )
 
 
