@@ -114,7 +114,7 @@ mod _core {
     #[pymodule_export]
     use super::packet::{simulate_packet_together, unread_options};
     #[pymodule_export]
-    use super::plan::{Plan, read_plan};
+    use super::plan::{Plan, plan_schema, read_plan};
     #[pymodule_export]
     use super::planning::{choose, plan};
     #[pymodule_export]

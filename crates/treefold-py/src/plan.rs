@@ -331,6 +331,12 @@ impl Plan {
         Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
     }
 
+    /// How many other links have the same load for their bandwidth as `busiest_link`.
+    #[getter]
+    fn equally_busy(&self) -> PyResult<usize> {
+        Ok(self.sound()?.equally_busy())
+    }
+
     /// The factor from algbw to busbw for the plan's collective, as nccl-tests defines it.
     #[getter]
     fn bus_factor(&self) -> f64 {
@@ -403,6 +409,12 @@ fn vector(elements: &Whole, element_bytes: &Whole) -> PyResult<(u64, u64)> {
 /// Returns the ends of a range.
 pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
     (range.start, range.end)
+}
+
+/// Return the JSON Schema of plan files.
+#[pyfunction]
+pub fn plan_schema() -> String {
+    treefold::plan::Plan::schema().to_string()
 }
 
 /// Return a plan that was pickled.
