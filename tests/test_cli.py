@@ -238,9 +238,9 @@ def break_plan(text: str, kind: str) -> str:
         ("newer", "version 99 is newer than this treefold reads (1); upgrade treefold"),
         ("other node", "lane 0 refers to node 99, but ring:4 has 4 nodes"),
         ("other link", "lane 0 refers to link 999, but ring:4 has 8 links"),
-        ("other lane", "a tree uses lane 999, but the plan lists"),
+        ("other lane", "has lane 999 at edge 0, but the plan lists"),
         ("two promises", "a step has transfer_unit_Bps and message_unit_Bps; leave out one, as links keep one promise"),
-        ("other root", "a tree has root 99, but ring:4 has 4 nodes"),
+        ("other root", "phase 0, tree 0: root must be the number of a node of ring:4, from 0 to 3, got 99"),
         ("a topology", "this is a 'treefold-topology' file, not a 'treefold-plan' one"),
     ],
 )

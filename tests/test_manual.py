@@ -173,6 +173,17 @@ def test_the_page_on_json_has_the_keys_that_a_command_prints(name, tmp_path, mon
     assert name == "compare" or always <= seen, always - seen
 
 
+def test_the_page_on_json_has_the_keys_of_several_plans(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    treefold.save(treefold.plan("ring:4", "ring"), "plan.json")
+    printed = output("simulate", "plan.json", "plan.json", "--background", "0.1", "--size", "64KiB")
+    listed = json_keys.keys(json_keys.TOGETHER)
+    seen = {*printed, *(f"jobs.{key}" for key in printed["jobs"][0])}
+    assert "jobs.slowdown" in seen and "background.p99_latency_s" in listed
+    assert seen <= set(listed), seen - set(listed)
+    assert f"## treefold {json_keys.TOGETHER}" in json_keys.page()
+
+
 def test_dead_links_of_the_site_are_found(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "index.html").write_text('<h1 id="here">x</h1>', encoding="utf-8")

@@ -39,7 +39,7 @@ def other_values():
 
 def test_the_files_that_are_written_from_the_declarations_are_current():
     files = written.files()
-    assert len(files) == 4
+    assert len(files) == 5
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is old; run make options"
 
@@ -146,7 +146,7 @@ def test_settings_go_before_the_file_however_they_are_written(tmp_path):
     ("content", "expected"),
     [
         ("lans = 3\n", "machine option 'lans' is unknown; did you mean lanes? known are interfaces, ports"),
-        ("[machine]\nlanes = 3\n", "machine option 'machine' is unknown"),
+        ("[machine]\nlanes = 3\n", "[machine] is a heading, and a machine has none; drop that line only"),
         ('lanes = "many"\n', "lanes must be a whole number from 1 on, got 'many'"),
         ("lanes = 0\n", "lanes must be a whole number from 1 on, got 0"),
         ("lanes = [3]\n", "lanes must be a number, a text, True or False, got a value of type list"),

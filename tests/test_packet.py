@@ -135,6 +135,9 @@ def test_buffers_are_those_of_the_channels_that_a_message_may_use(spec, options,
 def test_buffers_that_limit_a_link_are_told():
     arguments = ("simulate", "b4", "-a", "ring", "--size", "64KiB", "--simulator", "packet")
     assert "buffers cover only" in command(*arguments).stdout
+    row = treefold.simulate(treefold.plan("b4", "ring"), size_bytes=64 << 10, simulator="packet")
+    assert [each[:18] for each in row.warnings] == ["buffers cover only"] and row.warnings[0] in repr(row)
+    assert treefold.simulate(treefold.plan("b4", "ring"), size_bytes=64 << 10).warnings == ()
     assert json.loads(command(*arguments, "--json").stdout)["buffer_cover"] < 1
     assert "buffers cover" not in command(*arguments, "--set", "buffer_flits=10000").stdout
 

@@ -83,6 +83,32 @@ def test_megatrons_sizes_are_what_they_are_called(name, billions):
     assert load(f"megatron-{name}").parameters == pytest.approx(billions * 1e9, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters", "width", "blocks"),
+    [
+        ("8b", 8_030_261_248, 4096, 32),
+        ("70b", 70_553_706_496, 8192, 80),
+        ("405b", 405_853_388_800, 16384, 126),
+    ],
+)
+def test_llamas_have_the_published_parameters_and_the_products_that_follow(name, parameters, width, blocks):
+    model = load(f"llama-3-{name}")
+    assert model.parameters == parameters
+    untouched = 128_256 * width + (2 * blocks + 1) * width  # the embedding and the norms multiply nothing
+    attention = blocks * 2 * model.tokens * width  # each token's heads meet every token twice
+    assert sum(layer.macs for layer in model.layers) == model.tokens * (parameters - untouched + attention)
+    assert model.accelerator == "h100"
+
+
+def test_llama_is_cut_among_gpus_as_far_as_its_heads_go():
+    how = {"accelerator": "h200", "batch": 1}
+    [whole] = train("llama-3-8b", "cluster:nodes=1,gpus=8", "multitree", **how, optimizer="sgd")
+    [cut] = train("llama-3-8b", "cluster:nodes=1,gpus=8", "multitree", **how, optimizer="sgd", model_parallel=8)
+    assert cut.compute_s == pytest.approx(whole.compute_s / 8, rel=0.3) and cut.memory_bytes < whole.memory_bytes / 4
+    with pytest.raises(TreefoldError, match="64 ranks do not divide 32 heads"):
+        train("llama-3-8b", "cluster:nodes=8,gpus=8", "multitree", **how, model_parallel=64)
+
+
 def test_every_model_names_its_layers_apart():
     for name in MODELS:
         names = [layer.name for layer in load(name).layers]

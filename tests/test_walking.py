@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 import treefold
-from treefold import Plan, TreefoldError
+from treefold import Plan, TreefoldError, report
 
 SPECS = ["torus:4x4", "mesh:2x3", "dgx2:planes=6", "cluster:nodes=2,gpus=4,rails=2", "b4", "random:n=9,seed=2"]
 RING = treefold.topology("ring:4")
@@ -232,3 +232,24 @@ def test_what_is_walked_says_what_it_is():
     assert repr(tree.broadcast()[0]).startswith('Edge("GPU0" -> "GPU')
     assert repr(RING.links()[0]) == 'Link("GPU0" -> "GPU3", 16GB/s, 150ns)'
     assert repr(RING.nodes()[0]) == 'Node("GPU0", rank=0)'
+
+
+# Links that are equally busy
+
+
+def test_the_links_that_are_as_busy_as_the_busiest_are_counted():
+    plan = treefold.plan("torus:4x4", "multitree")
+    assert "the busiest links: GPU0 -> GPU3 and 31 others" in report.plan_table(treefold.summarize(plan))
+    assert plan.equally_busy == treefold.trace(plan, size_bytes=1 << 20).equally_busy == 31
+    network = treefold.topology("ring:4").with_bandwidths({("GPU2", "GPU3"): 1e9}, one_way=True)
+    plan = treefold.plan(network, "ring")
+    assert (plan.busiest_link, plan.equally_busy) == ("GPU2 -> GPU3", 0)
+    assert report.plan_table(treefold.summarize(plan)).count(" other") == 0
+    prediction = treefold.simulate(plan, size_bytes=1 << 20, simulator="flow")
+    assert (prediction.busiest_link, prediction.equally_busy) == ("GPU2 -> GPU3", 0)
+
+
+def test_no_link_is_busy_where_nothing_is_sent():
+    plan = treefold.plan("ring:1", "ring")
+    assert (plan.busiest_link, plan.equally_busy) == (None, 0)
+    assert treefold.trace(plan, size_bytes=1 << 20).equally_busy == 0

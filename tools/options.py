@@ -1,7 +1,10 @@
-"""Writes down what the core declares of its options: Python's dataclasses, JSON Schemas, and the manual's page.
+"""Writes down what the core declares: Python's dataclasses, JSON Schemas and the manual's page of its options.
 
-`make options` runs it after a change of `crates/treefold/src/planners/options.rs` or `sim/packet/options.rs`, or of
-`python/treefold/training/options.py`, which the page lists, too; a test holds the written files to the declarations.
+The schema of plan files follows from the core's types, too.
+
+`make options` runs it after a change of `crates/treefold/src/planners/options.rs`, `sim/packet/options.rs` or
+`plan/json.rs`, or of `python/treefold/training/options.py`, which the page lists, too; a test holds the written files
+to the declarations.
 """
 
 import json
@@ -10,8 +13,9 @@ import sys
 import textwrap
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from treefold import declared
+from treefold import _core, declared
 from treefold.declared import Option
 from treefold.training import options as training
 
@@ -78,7 +82,18 @@ def files() -> dict[Path, str]:
         # Editors mark names that are unknown.
         closed = {**head, **schema, "additionalProperties": False}
         texts[ROOT / f"schema/{what}.schema.json"] = json.dumps(closed, indent=2) + "\n"
+    schema = _unwrapped(_core.plan_schema())
+    head = {key: schema[key] for key in ("$schema", "title", "description")}
+    texts[ROOT / "schema/plan.schema.json"] = json.dumps({**head, **schema}, indent=2) + "\n"
     return texts
+
+
+def _unwrapped(schema: Any) -> Any:
+    """Return a schema whose descriptions stand on one line each, however the source's comments are wrapped."""
+    if isinstance(schema, dict):
+        text = {key: " ".join(each.split()) for key, each in schema.items() if key == "description"}
+        return {key: text.get(key) or _unwrapped(each) for key, each in schema.items()}
+    return [_unwrapped(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def _annotation(option: Option, *, is_read: bool = False) -> str:

@@ -21,7 +21,8 @@ class Machine:
             that is free (shared). One of `bound`, `shared`. Source: our reading of MultiTree, section V-A, footnote 3
             and Fig. 8.
         ports: The number of network interfaces of a rank, each with a port; by default one per link, or if they are
-            shared, as many as the plan uses at once. Source: MultiTree, section V-A.
+            shared, as many as the plan uses at once. With fewer ports than links a rank cannot fill its links by
+            itself; bounds do not count ports, so that plans stay farther below them. Source: MultiTree, section V-A.
         lockstep: Whether a rank starts a step only when its sends of the step before are done, and waits for the
             estimated time of each step in which it sends nothing. By default it does so if the plan promises to use
             no link twice in a step. With shared interfaces it can make large vectors faster, and small ones slower;

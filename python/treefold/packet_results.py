@@ -114,3 +114,11 @@ class PacketReport(Record):
     buffer_cover: float | None
     switches: str
     fabric: FabricReport | None = inline()
+
+
+def short_buffers(cover: float | None) -> str:
+    """Return a warning if buffers cover only a part of a link's round trip, else an empty text."""
+    if cover is None or cover >= 1:
+        return ""
+    remedy = "raise them with treefold.Machine(buffer_flits=N)"
+    return f"buffers cover only {cover:.2%} of a link's round trip, which limits its rate; {remedy}"

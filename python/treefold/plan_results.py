@@ -111,6 +111,7 @@ class PlanSummary(Record):
             paper); None if a link has no opposite one, if nothing is sent, and for collectives other than all-reduce.
         busiest_link: The link with the largest load for its bandwidth, which limits the rate, as `source -> target`;
             None if nothing is sent. Dictionaries leave it out.
+        equally_busy: How many other links have the same load for their bandwidth. Dictionaries leave it out.
 
     Example:
         >>> summary = treefold.summarize(treefold.plan("torus:4x4", "multitree"))
@@ -134,6 +135,7 @@ class PlanSummary(Record):
     rate_Bps: float | None
     normalized_throughput: float | None
     busiest_link: str | None = hidden()
+    equally_busy: int = hidden()
 
     def __repr__(self) -> str:
         return f"PlanSummary({self.algorithm}, {self.collective} on {self.topology.name}, trees={self.trees})"

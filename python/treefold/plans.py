@@ -303,6 +303,7 @@ def summarize(plan: Plan) -> PlanSummary:
         rate_Bps=rate_Bps,
         normalized_throughput=_normalized(plan, rate_Bps),
         busiest_link=plan.busiest_link,
+        equally_busy=plan.equally_busy,
     )
 
 

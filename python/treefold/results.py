@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from treefold import checks
 from treefold._core import Plan, format_bandwidth, format_size, format_time
-from treefold.packet_results import FabricReport, LinkUtilization, PacketReport
+from treefold.packet_results import FabricReport, LinkUtilization, PacketReport, short_buffers
 from treefold.plan_results import Candidate, Choice, NetworkCounts, PlanSummary
 from treefold.records import Record, Table, hidden, inline, keyed, optional
 
@@ -194,6 +194,7 @@ class Prediction(Record):
         link_utilization: How much links are used: the mean and the largest utilization.
         busiest_link: The link with the largest utilization, as `source -> target`; None if nothing is sent, and from
             the analytic simulator, which does not know it. Dictionaries leave it out.
+        equally_busy: How many other links have the same utilization. Dictionaries leave it out.
         wall_s: The seconds that the simulation itself took.
         packets: The counts of the packet simulator; None if another one was used. Dictionaries have its fields beside
             these.
@@ -220,15 +221,23 @@ class Prediction(Record):
     bound_fraction: float | None
     link_utilization: LinkUtilization
     busiest_link: str | None = hidden(None)
+    equally_busy: int = hidden(0)
     wall_s: float
     packets: PacketReport | None = inline()
     chosen: str | None = optional()
     winner: bool | None = optional()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The reasons to doubt the prediction: buffers so short that they limit the rate."""
+        short = short_buffers(None if self.packets is None else self.packets.buffer_cover)
+        return (short,) if short else ()
+
     def __repr__(self) -> str:
         what = f"{self.algorithm}, {self.collective} of {format_size(self.size_bytes)} by {self.simulator}"
         bound = "" if self.bound_fraction is None else f", {self.bound_fraction:.0%} of the bound"
-        return f"Prediction({what}: {format_time(self.time_s)}{bound})"
+        warned = "".join(f"; {each}" for each in self.warnings)
+        return f"Prediction({what}: {format_time(self.time_s)}{bound}{warned})"
 
 
 class Comparison(Table[Prediction]):

@@ -177,7 +177,8 @@ def predicted(plan: Plan, size: int, simulator: str, link_model: str, found: Fou
     trace, counts, wall_s = found
     packets = None if counts is None else _packet_report(counts)
     used = trace.utilization
-    simulated = _Simulated(trace.time_s, LinkUtilization(used.mean, used.max), wall_s, trace.busiest_link, packets)
+    busiest = (trace.busiest_link, trace.equally_busy)
+    simulated = _Simulated(trace.time_s, LinkUtilization(used.mean, used.max), wall_s, *busiest, packets)
     return _prediction(plan, size, simulator, link_model, simulated)
 
 
@@ -221,6 +222,7 @@ class _Simulated(NamedTuple):
     link_utilization: LinkUtilization
     wall_s: float
     busiest_link: str | None = None
+    equally_busy: int = 0
     packets: PacketReport | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
-from treefold import results, training
+from treefold import job_results, results, training
 from treefold.records import Record
 
 RECORDS: dict[str, type[Record]] = {
@@ -19,6 +19,8 @@ RECORDS: dict[str, type[Record]] = {
     "train": training.TrainingIteration,
 }
 """The results that commands print; a command that is not here prints only the keys below."""
+TOGETHER = "simulate with several plans or --background"
+"""`simulate` prints another object then."""
 LISTS = ("compare", "train", "run")
 """The commands that print a list of objects."""
 
@@ -91,12 +93,12 @@ def page() -> str:
         "`_bytes`, and `_Bps` for bytes per second. In Python, `.as_dict()` of a result has the same keys. A key such "
         f"as `link_utilization.mean` stands for the key `mean` of the object `link_utilization`.\n\n{_OTHERS}"
     )
-    return "\n\n".join([head, *(_section(command) for command in sorted({*RECORDS, *FURTHER}))]) + "\n"
+    return "\n\n".join([head, *(_section(command) for command in sorted({*RECORDS, *FURTHER, TOGETHER}))]) + "\n"
 
 
 def keys(command: str) -> dict[str, str]:
     """Return the keys that a command may print, and their meanings."""
-    record = RECORDS.get(command)
+    record = job_results.Interference if command == TOGETHER else RECORDS.get(command)
     found = {} if record is None else dict(_keys(record))
     found |= FURTHER.get(command, {})
     assert all(found.values()), f"{command}: nothing explains {[key for key, text in found.items() if not text]}"

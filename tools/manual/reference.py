@@ -57,7 +57,7 @@ def _help(command: Any, name: str) -> str:
 
 def _python() -> str:
     """Return the page from which mkdocstrings makes the reference of Python."""
-    parts = ["# Python"]
+    parts = [f"# Python\n\n<!-- {_DIRECTIVES} -->"]
     for name, module in MODULES.items():
         parts.append(f"## {name}\n\n{_introduction(module) if name != 'treefold' else ''}")
         public = getattr(module, "__all__", None) or sorted(_own(module))
@@ -70,6 +70,13 @@ def _python() -> str:
             elif inspect.isclass(found) or inspect.isfunction(found):
                 parts.append(f"::: {found.__module__}.{each}")
     return "\n\n".join(parts) + "\n"
+
+
+_DIRECTIVES = (
+    "A line that begins with ::: stands for the documentation of what it names, which the site shows in its place; in "
+    "Python, help(treefold.plan) prints the same."
+)
+"""What those read who open the page as a file; the site does not show it."""
 
 
 def _own(module: Any) -> list[str]:

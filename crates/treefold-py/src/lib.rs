@@ -130,7 +130,7 @@ mod _core {
     #[pymodule_export]
     use super::packet::{check_machine, flit_formats, region_entries, schedule_tables, simulate_packet};
     #[pymodule_export]
-    use super::plan::{Plan, read_plan};
+    use super::plan::{Plan, plan_schema, read_plan};
     #[pymodule_export]
     use super::planning::{Candidate, Chosen, choose, plan};
     #[pymodule_export]

@@ -11,7 +11,7 @@ use treefold::ids::NodeId;
 use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
 use treefold::topology::LinkModel;
 
-use crate::options::{Whole, dictionary, values};
+use crate::options::{Whole, dictionary, python, values};
 use crate::schedule::Schedule;
 use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
@@ -329,6 +329,12 @@ impl Plan {
         Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
     }
 
+    /// How many other links have the same load for their bandwidth as `busiest_link`.
+    #[getter]
+    fn equally_busy(&self) -> PyResult<usize> {
+        Ok(self.sound()?.equally_busy())
+    }
+
     /// The factor from algbw to busbw for the plan's collective, as nccl-tests defines it.
     #[getter]
     fn bus_factor(&self) -> f64 {
@@ -391,6 +397,12 @@ impl Plan {
 /// Returns the ends of a range.
 pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
     (range.start, range.end)
+}
+
+/// Return the JSON Schema of plan files.
+#[pyfunction]
+pub fn plan_schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    python(py, &treefold::plan::Plan::schema())
 }
 
 /// Return a plan that was pickled.

@@ -140,6 +140,12 @@ impl Trace {
         self.trace.busiest_link().map(|link| topology.describe_link(link))
     }
 
+    /// How many other links have the same utilization as `busiest_link`.
+    #[getter]
+    fn equally_busy(&self) -> usize {
+        self.trace.equally_busy()
+    }
+
     /// The most flits in a virtual channel's buffer at the end of each link, in the order of `links()`; an empty list
     /// unless the packet simulator ran, with routers.
     #[getter]

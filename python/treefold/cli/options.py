@@ -284,6 +284,9 @@ def read_machine(file: Path | None, settings: list[str] | None) -> Machine | Non
 def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are given, under their own names; what is wrong with one names where it stands."""
     try:
+        for key, each in given.items():
+            if isinstance(each, Mapping):
+                raise TreefoldError(f"[{key}] is a heading, and a machine has none; drop that line only")
         named = {checks.name("machine option", key, declared.options("machine")): each for key, each in given.items()}
         read = declared.read("machine", named)
     except TreefoldError as error:

@@ -51,6 +51,17 @@ class FigureOptions:
     jobs: Annotated[int | None, typer.Option(help="How many processes to use; by default one per core.")] = None
 
 
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="The folder for the figure's files; by default reproduction/results/FIGURE in the current folder.",
+    ),
+]
+
+
 @expanded
 def reproduce(
     name: Annotated[
@@ -59,29 +70,23 @@ def reproduce(
             metavar="FIGURE", help="A figure such as mtree/fig6, or mtree for the whole paper; without it, list all."
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="The folder for the figure's files; by default reproduction/results/FIGURE in the current folder.",
-        ),
-    ] = None,
+    output: Folder = None,
     *,
     options: FigureOptions,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of a paper, and check its claims.
 
-    It writes the figure's data and a picture.
+    It writes the figure's data and a picture. Finished trials are kept in the folder (trials.jsonl): after an
+    interrupt, the same command goes on where it stopped.
 
     The figures are part of treefold's repository, not of an installed package: the command works in a clone, and
     anywhere if treefold is an editable install of one.
 
     Examples:
     treefold reproduce
-    treefold reproduce multitree/fig9 --networks torus:4x4 --sizes 32KiB:2MiB -o figure
+    treefold reproduce multitree/fig9 --networks torus:4x4,torus:8x8 --sizes 32KiB:2MiB -o figure
+    treefold reproduce mtree/fig6 --networks b4 --skews 0.1,0.5 --trials 5 -o figure
 
     """
     from treefold.checkout import import_reproduction

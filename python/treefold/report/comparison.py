@@ -131,8 +131,8 @@ def _origin(rows: Sequence[Prediction]) -> str:
     clock = f" at {packets[0].clock_hz / 1e9:.6g}GHz" if packets else ""
     machines = {each.switches for each in packets}
     machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
-    short = short_buffers((packets[0].buffer_cover if packets else None) or 1.0)
-    lines = [f"# {first.collective}, {first.simulator} simulator{machine}{clock}{hockney}{short}"]
+    warned = "".join(f"; {each}" for each in first.warnings)
+    lines = [f"# {first.collective}, {first.simulator} simulator{machine}{clock}{hockney}{warned}"]
     if first.bound_s is None:
         lines.append("# no bound: treefold bounds all-reduces only")
     if len(rows) == 1:
@@ -140,19 +140,17 @@ def _origin(rows: Sequence[Prediction]) -> str:
     return "\n".join(lines)
 
 
-def short_buffers(cover: float) -> str:
-    """Return a hint if buffers cover only a part of a link's round trip, else nothing."""
-    if cover >= 1:
-        return ""
-    remedy = "raise them with treefold.Machine(buffer_flits=N)"
-    return f"; buffers cover only {cover:.2%} of a link's round trip, which limits its rate; {remedy}"
+def busiest(link: str, others: int) -> str:
+    """Name the busiest link, and count those that are as busy."""
+    return f"busiest links: {link} and {others} other{'s' * (others > 1)}" if others else f"busiest link: {link}"
 
 
 def _details(row: Prediction) -> list[str]:
     """Return more lines about a single prediction: its busiest link, and the reduction tables of a fabric."""
     lines = []
     if row.busiest_link is not None:
-        lines.append(f"# busiest link: {row.busiest_link}, for {row.link_utilization.max:.1%} of the time")
+        links = busiest(row.busiest_link, row.equally_busy)
+        lines.append(f"# {links}, for {row.link_utilization.max:.1%} of the time")
     fabric = None if row.packets is None else row.packets.fabric
     if fabric is not None and fabric.table_bytes:
         parts = [f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"]

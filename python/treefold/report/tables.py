@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from treefold._core import Plan, format_bandwidth, format_size, format_time
 from treefold.errors import TreefoldError
+from treefold.packet_results import short_buffers
 from treefold.planning import PLANNERS
 from treefold.report.align import align, key_values
-from treefold.report.comparison import short_buffers
+from treefold.report.comparison import busiest
 from treefold.results import BoundReport, Choice, PlanSummary, Prediction, Replanned
 from treefold.schedule_tables import ScheduleTables, TableEntry
 
@@ -39,7 +40,8 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
     nodes = f"{network.accelerators} accelerators, {network.switches} switches, {network.links} links"
     rate = "nothing to send"
     if summary.rate_Bps is not None:
-        rate = f"{format_bandwidth(summary.rate_Bps)} at most, by the busiest link: {summary.busiest_link}"
+        links = busiest(summary.busiest_link or "", summary.equally_busy)
+        rate = f"{format_bandwidth(summary.rate_Bps)} at most, by the {links}"
     table = key_values(
         {
             "topology": f"{network.name} ({nodes})",
@@ -279,11 +281,12 @@ def training_summary(report: "Sequence[TrainingIteration]") -> str:
     error = max((each.interpolation_error or 0.0 for each in report), default=0.0)
     inexact = f"; times of larger sizes are interpolated and may be off by {error:.1%}" if error else ""
     short = short_buffers(min((each.buffer_cover or 1.0 for each in report), default=1.0))
+    warned = f"; {short}" if short else ""
     whose = "per rank" if first.model_parallel == 1 else f"of each group of {first.model_parallel} ranks"
     micro = f"{first.accumulate} micro-batches of " if first.accumulate > 1 else ""
     batch = f"{micro}{first.batch} sample{'s' * (first.batch > 1)}"
     what = f"{first.model}: {first.parameters:,} parameters, {batch} {whose}"
-    how = f"{_collectives_of(first)}, {first.simulator} simulator{inexact}{short}"
+    how = f"{_collectives_of(first)}, {first.simulator} simulator{inexact}{warned}"
     return f"# {what}, {first.ranks} x {first.accelerator}; {how}"
 
 

@@ -1,4 +1,4 @@
-"""Models of sequences and of preferences: Transformer, BERT, Megatron's GPT-2, NCF.
+"""Models of sequences and of preferences: Transformer, BERT, Megatron's GPT-2, Llama 3, NCF.
 
 A transformer's block is attention and a perceptron of two layers. Tensor parallelism cuts both as Megatron does
 (Shoeybi et al., 2019): it cuts the filters of the first product and the channels of the second, so that the ranks add
@@ -6,7 +6,9 @@ partial sums once after each pair in the forward pass, and once before it in the
 parameters and traffic but no product; the projection onto the vocabulary shares its weights.
 """
 
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from treefold.training.layers import DATA, RELU, Elementwise, Layer, Model, linear, renamed
 
@@ -144,6 +146,65 @@ def megatron(name: str, width: int, heads: int, blocks: int, sentence: int = 102
         _predictions(width, vocabulary, sentence),
     ]
     return Model(name, tuple(layers), f"sequence of {sentence} tokens", sentence)
+
+
+_RMS_NORM = Elementwise(accesses=6, kernels=2)
+"""The residual sum, and an RMS norm, which reads each number twice and writes it, follow each half of a block."""
+_ROTATION = Elementwise(accesses=2, kernels=2)
+"""Rotary embeddings read and write queries and keys."""
+_SWIGLU_ACCESSES = 5
+"""For each number, SiLU reads a gate and writes it; the product reads it and a value, and is written."""
+
+
+class LlamaShape(NamedTuple):
+    """The configuration of a Llama 3, as it is published with the weights (`config.json`)."""
+
+    width: int
+    heads: int
+    blocks: int
+    inner: int
+    key_heads: int = 8
+    vocabulary: int = 128_256
+
+
+def llama(name: str, shape: LlamaShape, sentence: int = 8192) -> Model:
+    """Return a Llama 3 (Grattafiori et al., 2024).
+
+    Groups of heads share their keys and values, the perceptron has a gate (SwiGLU), norms have one vector and products
+    no bias, and the projection onto the vocabulary has weights of its own. Attention is fused: scores stay on the chip.
+    """
+    width, heads = shape.width, shape.heads
+    head_width = width // heads
+    products = width + 2 * shape.key_heads * head_width
+    scores = Layer(
+        "scores",
+        inputs=sentence,
+        outputs=sentence,
+        channels=head_width,
+        filters=sentence,
+        copies=heads,
+        split="heads",
+        operand=DATA,
+        is_fused=True,
+    )
+    back = partial(linear, positions=sentence, extra_parameters=width, elementwise=_RMS_NORM, split="rows")
+    block = [
+        linear("qkv", width, products, positions=sentence, elementwise=_ROTATION, split="columns"),
+        scores,
+        scores._replace(name="context", channels=sentence, filters=head_width),
+        back("output", width, width),
+        linear("gate-up", width, 2 * shape.inner, positions=sentence, split="columns")._replace(
+            elements=_SWIGLU_ACCESSES * sentence * shape.inner, kernels=2
+        ),
+        back("down", shape.inner, width),
+    ]
+    layers = [_lookup("embedding", shape.vocabulary, width, sentence)]
+    layers += [layer for number in range(shape.blocks) for layer in renamed(block, f"layer{number}.")]
+    layers += [
+        Layer("norm", parameters=width, elements=3 * sentence * width, kernels=1),
+        linear("vocabulary", width, shape.vocabulary, positions=sentence, elementwise=_PREDICTED, split="columns"),
+    ]
+    return Model(name, tuple(layers), f"sequence of {sentence} tokens", sentence, "h100")
 
 
 def ncf() -> Model:

@@ -18,8 +18,8 @@ def cut(model: Model, ranks: int) -> Model:
     """
     if not any(layer.split for layer in model.layers):
         raise TreefoldError(
-            f"model {model.name} has no layers that tensor parallelism could cut; drop model_parallel={ranks}, or "
-            "take a transformer: transformer, bert-large, megatron-8.3b"
+            f"no layer of model {model.name} says how tensor parallelism cuts it; drop model_parallel={ranks}, take a "
+            'transformer such as llama-3-8b, or give layers of your own "split": "columns", "rows" or "heads"'
         )
     return model._replace(layers=tuple(_part(layer, ranks) for layer in model.layers))
 

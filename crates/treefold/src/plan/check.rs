@@ -59,7 +59,7 @@ pub fn check(plan: &Draft) -> Result<()> {
     check_phases(plan)?;
     check_lanes(plan)?;
     for (number, phase) in plan.phases.iter().enumerate() {
-        let at = |error: Error| if plan.phases.len() > 1 { error.at(format!("phase {}", number + 1)) } else { error };
+        let at = |error: Error| if plan.phases.len() > 1 { error.at(format!("phase {number}")) } else { error };
         TreeChecker::new(plan, phase).check().map_err(at)?;
         check_contention(plan, phase).map_err(at)?;
     }

@@ -1,19 +1,25 @@
 //! The plan file: the plan's topology, its lanes, and its trees as arrays of lanes and steps.
 //!
+//! The types are the one description of the format: `schema/plan.schema.json` and what errors say of a field come from
+//! their doc comments, which begin with an article for that.
+//!
 //! Nodes are numbered ranks first, in rank order, then the other accelerators, then switches; links are numbered as the
 //! topology in the file lists them.
 
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::misread;
 use super::{
     Chunk, Direction, Draft, Edges, Half, LaneId, Lanes, MAX_STEPS, MAX_UNITS, Pace, Phase, Plan, Purpose, Routing,
     Sharing, Step, Tree, Unproven, step_number,
 };
 use crate::bail;
 use crate::error::{Error, Result};
+use crate::options;
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
 use crate::units::{Bandwidth, Bytes};
 
@@ -21,92 +27,163 @@ use crate::units::{Bandwidth, Bytes};
 pub const VERSION: u32 = 1;
 const FORMAT: &str = "treefold-plan";
 
-#[derive(Serialize, Deserialize)]
+/// A plan: a network, and the trees over which a vector travels on it. Beyond this schema, numbers must refer to nodes,
+/// links and lanes that exist, and `treefold check` must find the plan right.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Document {
+#[schemars(title = "treefold plan, version 1")]
+pub(super) struct Document {
+    /// The text `treefold-plan`.
+    #[schemars(extend("const" = FORMAT))]
     format: String,
+    /// The version of the format, which is 1.
+    #[schemars(extend("const" = VERSION))]
     version: u32,
+    /// The name of what made the plan, which is only a name.
     algorithm: String,
+    /// The name of the collective that the plan computes, such as `all-reduce`.
     collective: String,
+    /// The number of equal parts into which the vector is cut, from 1 to 2^40.
+    #[schemars(range(min = 1, max = MAX_UNITS))]
     units: u64,
-    /// The size of the vector for which the plan was made.
+    /// The size in bytes of the vector for which the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
-    /// The simulator by which the plan was chosen among others.
+    /// The name of the simulator by which the plan was chosen among others.
     #[serde(default, rename = "judged_by", skip_serializing_if = "Option::is_none")]
     chosen_by: Option<String>,
-    /// The options of the planner that were not left at their defaults.
+    /// An object of those options of the planner that were not left at their defaults.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     options: Map<String, Value>,
+    /// A network as treefold writes it, in Python `json.loads(network.to_json())`.
+    #[schemars(schema_with = "topology_schema")]
     topology: TopologyDocument,
+    /// A list of the lanes that edges use.
     lanes: Vec<LaneDocument>,
+    /// A list of the phases in the order in which they run, each of which works on what the one before it has left.
     phases: Vec<PhaseDocument>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// A route from one node to another, which edges refer to by its number in `lanes`, counted from 0.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "lane")]
 struct LaneDocument {
+    /// The number of the node where the lane begins: ranks come first, in rank order, then the other accelerators, then
+    /// the switches.
+    #[schemars(with = "u32")]
     source: NodeId,
+    /// The number of the node where the lane ends.
+    #[schemars(with = "u32")]
     target: NodeId,
-    /// The links of the lane; if they are missing, the topology's route.
+    /// A list of the numbers of the lane's links, from source to target; left out, the topology chooses the route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<u32>>")]
     links: Option<Vec<LinkId>>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Trees that run together.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "phase")]
 struct PhaseDocument {
+    /// A way in which transfers follow each other: `{"step": {}}`, `"stream"`, `"paced"`, `"sub_flows"` or `"pulled"`.
     pace: PaceDocument,
+    /// A list of the phase's trees.
     trees: Vec<TreeDocument>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// How the transfers of a phase follow each other.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "pace")]
 enum PaceDocument {
+    /// The transfers run step by step. At most one of the two fields promises how many share a link.
     Step {
+        /// A bandwidth in bytes per second: in no step a link carries more transfers than its bandwidth holds of these.
         #[serde(rename = "transfer_unit_Bps", default, skip_serializing_if = "Option::is_none")]
         transfer_unit: Option<f64>,
+        /// A bandwidth in bytes per second, as for transfers, but transfers with one lane count as one message.
         #[serde(rename = "message_unit_Bps", default, skip_serializing_if = "Option::is_none")]
         message_unit: Option<f64>,
     },
+    /// Chunks follow each other through each tree without pause.
     Stream,
+    /// A stream that schedule tables cut into half as many sub-flows as there are ranks.
     SubFlows,
+    /// A stream whose root asks for the sums where switches reduce.
     Pulled,
+    /// A stream that holds each tree to its part of what the busiest link allows.
     Paced,
 }
 
-#[derive(Serialize, Deserialize)]
+/// A tree, which carries a span of the vector to its root and back from there.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "tree")]
 struct TreeDocument {
+    /// A list of the first unit that the tree carries, and of the one behind the last: `[0, 1]` is unit 0.
     span: [u64; 2],
+    /// The number of the node to which the tree reduces, and from which it broadcasts.
+    #[schemars(with = "u32")]
     root: NodeId,
+    /// The half that reduces: `{"edges": {"lanes": [..], "steps": [..]}}`, `"mirror"` or `"none"`.
     up: HalfDocument,
+    /// The half that broadcasts: `{"edges": {"lanes": [..], "steps": [..]}}`, `"mirror"` or `"none"`.
     down: HalfDocument,
+    /// A way in which a stream cuts the span: `"best"`, `"one"`, `{"count": 8}` or `{"bytes": 65536}`.
     chunk: ChunkDocument,
 }
 
-#[derive(Serialize, Deserialize)]
+/// One half of a tree.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "half")]
 enum HalfDocument {
+    /// The tree has no such half.
     None,
+    /// The half has the edges of the other half, with lanes and steps reversed.
     Mirror,
-    /// A file writes 0 for the step of an edge that has none.
+    /// The half has edges of its own, breadth-first from the root, with the children of a node side by side.
     Edges {
+        /// A list of the number of each edge's lane, which leads to the root going up, and away from it going down.
+        #[schemars(with = "Vec<u32>")]
         lanes: Vec<LaneId>,
+        /// A list of the step of each edge, counted from 1 over both halves; 0 where an edge has none, as in streams.
         steps: Vec<u16>,
     },
 }
 
-#[derive(Serialize, Deserialize)]
+/// How a stream cuts the span of a tree.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "chunk")]
 enum ChunkDocument {
+    /// The span is one chunk, as in steps.
     One,
-    Count(u32),
-    Bytes(u64),
+    /// The span is cut into this many chunks.
+    Count(#[schemars(range(min = 1))] u32),
+    /// The span is cut into chunks of about this many bytes.
+    Bytes(#[schemars(range(min = 1))] u64),
+    /// The span is cut as is best for the size of the vector.
     Best,
 }
 
+fn topology_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"$ref": "topology.schema.json"})
+}
+
 impl Plan {
+    /// Returns the JSON Schema of plan files. Their topology has a schema of its own, `topology.schema.json`.
+    ///
+    /// ```
+    /// let schema = treefold::plan::Plan::schema();
+    /// assert_eq!(schema["properties"]["format"]["const"], "treefold-plan");
+    /// ```
+    pub fn schema() -> Value {
+        options::schema_of::<Document>()
+    }
+
     /// Reads the text of a plan file. The plan is well formed but not proven.
     ///
     /// # Errors
@@ -125,22 +202,22 @@ impl Plan {
     /// ```
     pub fn from_json(text: &str) -> Result<Unproven> {
         check_header(text, FORMAT, VERSION)?;
-        let document: Document =
-            serde_json::from_str(text).map_err(|error| Error::new(format!("plan file: {error}")))?;
+        let document: Document = misread::read(text)?;
         let purpose = document.purpose()?;
-        let topology = Arc::new(Topology::from_document(document.topology)?);
+        let topology = Topology::from_document(document.topology).map_err(|error| error.at("topology"))?;
+        let topology = Arc::new(topology);
         if !(1..=MAX_UNITS).contains(&document.units) {
-            bail!("the plan cuts the vector into {} units; it needs 1 to {MAX_UNITS}", document.units);
+            bail!("units must be from 1 to {MAX_UNITS}, got {}", document.units);
         }
         check_name(&document.algorithm).map_err(|error| error.at(format!("algorithm '{}'", document.algorithm)))?;
         let mut plan = Draft::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
         plan.purpose = purpose;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
-        for phase in document.phases {
-            let pace = phase.pace.read()?;
+        for (number, phase) in document.phases.into_iter().enumerate() {
+            let pace = phase.pace.read().map_err(|error| error.at(format!("phase {number}")))?;
             let first_edge = plan.edges.step.len();
-            let trees = phase.trees.into_iter().map(|tree| plan.read_tree(tree)).collect::<Result<Vec<_>>>()?;
+            let trees = plan.read_trees(number, phase.trees)?;
             let in_steps = !pace.is_stream();
             if let Some(step) = plan.edges.step[first_edge..]
                 .iter()
@@ -192,24 +269,27 @@ impl Draft {
         serde_json::to_string(&document).expect("a plan is always valid JSON")
     }
 
+    fn read_trees(&mut self, phase: usize, trees: Vec<TreeDocument>) -> Result<Vec<Tree>> {
+        let at = |number: usize| move |error: Error| error.at(format!("phase {phase}, tree {number}"));
+        trees.into_iter().enumerate().map(|(number, tree)| self.read_tree(tree).map_err(at(number))).collect()
+    }
+
     fn read_tree(&mut self, tree: TreeDocument) -> Result<Tree> {
-        if tree.root.index() >= self.topology.nodes().len() {
-            bail!(
-                "a tree has root {}, but {} has {} nodes",
-                tree.root,
-                self.topology.name(),
-                self.topology.nodes().len()
-            );
+        let nodes = self.topology.nodes().len();
+        if tree.root.index() >= nodes {
+            let name = self.topology.name();
+            bail!("root must be the number of a node of {name}, from 0 to {}, got {}", nodes - 1, tree.root);
         }
-        if tree.span[0] > tree.span[1] {
-            bail!("a tree has the span {:?}; its start must not be behind its end", tree.span);
+        let [start, end] = tree.span;
+        if start > end {
+            bail!("span must be the first unit and the one behind the last, got [{start}, {end}]");
         }
-        let up = self.read_half(tree.up)?;
-        let down = self.read_half(tree.down)?;
+        let up = self.read_half("up", tree.up)?;
+        let down = self.read_half("down", tree.down)?;
         let chunk = match tree.chunk {
             ChunkDocument::One => Chunk::One,
-            ChunkDocument::Count(0) => bail!("a tree is cut into 0 chunks; it needs at least 1"),
-            ChunkDocument::Bytes(0) => bail!("a tree is cut into chunks of 0 bytes; each needs at least 1"),
+            ChunkDocument::Count(0) => bail!("chunk must have a count of 1 or more, got 0"),
+            ChunkDocument::Bytes(0) => bail!("chunk must have 1 or more bytes, got 0"),
             ChunkDocument::Count(count) => Chunk::Count(count),
             ChunkDocument::Bytes(bytes) => Chunk::Bytes(bytes),
             ChunkDocument::Best => Chunk::Best,
@@ -217,17 +297,18 @@ impl Draft {
         Ok(Tree { span: tree.span[0]..tree.span[1], root: tree.root, up, down, chunk })
     }
 
-    fn read_half(&mut self, half: HalfDocument) -> Result<Half> {
+    fn read_half(&mut self, name: &str, half: HalfDocument) -> Result<Half> {
         let (lanes, steps) = match half {
             HalfDocument::None => return Ok(Half::None),
             HalfDocument::Mirror => return Ok(Half::Mirror),
             HalfDocument::Edges { lanes, steps } => (lanes, steps),
         };
         if lanes.len() != steps.len() {
-            bail!("a tree has {} lanes but {} steps; each edge needs both", lanes.len(), steps.len());
+            bail!("{name} has {} lanes but {} steps; list both of each edge", lanes.len(), steps.len());
         }
-        if let Some(lane) = lanes.iter().find(|&&lane| lane.index() >= self.lanes.len()) {
-            bail!("a tree uses lane {lane}, but the plan lists {} lanes", self.lanes.len());
+        if let Some(edge) = lanes.iter().position(|lane| lane.index() >= self.lanes.len()) {
+            let (lane, listed) = (lanes[edge], self.lanes.len());
+            bail!("{name} has lane {lane} at edge {edge}, but the plan lists {listed} lanes; count them from 0");
         }
         Ok(self.own_half(lanes.into_iter().zip(steps.into_iter().map(Step::new))))
     }
@@ -255,13 +336,12 @@ impl Document {
 fn read_lanes(documents: &[LaneDocument], topology: &Topology) -> Result<Lanes> {
     let mut lanes = Lanes::default();
     for (number, lane) in documents.iter().enumerate() {
-        let nodes = topology.nodes().len();
+        let (name, nodes, links) = (topology.name(), topology.nodes().len(), topology.links().len());
         if let Some(node) = [lane.source, lane.target].into_iter().find(|&node| node.index() >= nodes) {
-            bail!("lane {number} refers to node {node}, but {} has {nodes} nodes", topology.name());
+            bail!("lane {number} refers to node {node}, but {name} has {nodes} nodes; count them from 0");
         }
-        let links = topology.links().len();
         if let Some(link) = lane.links.iter().flatten().find(|&&link| link.index() >= links) {
-            bail!("lane {number} refers to link {link}, but {} has {links} links", topology.name());
+            bail!("lane {number} refers to link {link}, but {name} has {links} links; count them from 0");
         }
         if lane.links.as_ref().is_some_and(Vec::is_empty) {
             bail!("lane {number} lists no links; leave 'links' out to have it routed");

@@ -39,14 +39,23 @@ impl LinkLoads {
         Self(loads)
     }
 
-    /// Returns the busiest link and its seconds a byte of the vector; `None` when nothing is sent.
-    fn busiest(&self, topology: &Topology, units: u64) -> Option<(LinkId, f64)> {
+    /// Returns the seconds that each link takes for a byte of the vector.
+    fn seconds(&self, topology: &Topology, units: u64) -> Vec<f64> {
         let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64).get();
-        let of_links = topology.link_ids().zip(self.0.iter().zip(topology.links()).map(seconds));
-        let busiest = of_links.reduce(|most, next| if next.1 > most.1 { next } else { most });
-        busiest.filter(|&(_, seconds)| seconds > 0.0)
+        self.0.iter().zip(topology.links()).map(seconds).collect()
     }
 }
+
+/// Returns the index of the largest item, the first of several, and how many others are as large but for rounding;
+/// `None` if no item is above 0.
+pub(crate) fn largest(items: &[f64]) -> Option<(usize, usize)> {
+    let most = items.iter().copied().fold(0.0, f64::max);
+    let first = items.iter().position(|&item| item == most && most > 0.0)?;
+    Some((first, items.iter().filter(|&&item| item >= most * (1.0 - ROUNDING)).count() - 1))
+}
+
+/// Loads that differ by less than this part are equal: their units and bandwidths are, and only sums are rounded.
+const ROUNDING: f64 = 1e-9;
 
 impl Plan {
     /// Returns the rate to which the algbw of large vectors tends: one over the largest load of a link for each byte of
@@ -84,9 +93,30 @@ impl Plan {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn busiest_link(&self) -> Option<(LinkId, Bandwidth)> {
+        let seconds = self.seconds_of_links();
+        let (link, _) = largest(&seconds)?;
+        Some((LinkId::new(link), Bandwidth::known(1.0 / seconds[link])))
+    }
+
+    /// Returns how many other links limit the rate as much as the busiest one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    ///
+    /// let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// assert_eq!(plan.equally_busy(), 7, "MultiTree uses all links alike");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn equally_busy(&self) -> usize {
+        largest(&self.seconds_of_links()).map_or(0, |(_, others)| others)
+    }
+
+    /// Returns the seconds that each link takes for a byte of the vector.
+    fn seconds_of_links(&self) -> Vec<f64> {
         let routes = LaneRoutes::new(&self.topology, &self.lanes);
-        let (link, seconds) = LinkLoads::new(self, &routes).busiest(&self.topology, self.units)?;
-        Some((link, Bandwidth::known(1.0 / seconds)))
+        LinkLoads::new(self, &routes).seconds(&self.topology, self.units)
     }
 
     /// Returns the heights and fanouts of all trees; the height of a tree is that of its taller half.

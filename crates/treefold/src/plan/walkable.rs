@@ -124,6 +124,11 @@ impl<'a> Walkable<'a> {
         self.0.busiest_link()
     }
 
+    /// Returns how many other links are as busy, see [`Plan::equally_busy`].
+    pub fn equally_busy(self) -> usize {
+        self.0.equally_busy()
+    }
+
     /// Returns the heights and fanouts of all trees, see [`Plan::shape`].
     pub fn shape(self) -> TreeShape {
         self.0.shape()

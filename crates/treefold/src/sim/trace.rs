@@ -1,7 +1,7 @@
 //! A trace: when each transfer started and ended, and how busy each link was.
 
 use super::Report;
-use crate::plan::{LaneRef, Step};
+use crate::plan::{LaneRef, Step, largest};
 use crate::topology::LinkId;
 use crate::units::{Bytes, Seconds};
 
@@ -85,8 +85,30 @@ impl Trace {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn busiest_link(&self) -> Option<LinkId> {
-        let of_links = LinkId::first(self.carried.len()).zip(&self.carried);
-        let (link, _) = of_links.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(&a.0)))?;
+        let (link, _) = self.busiest()?;
         (self.seconds > Seconds::ZERO).then_some(link)
+    }
+
+    /// Returns how many other links carried as much for their bandwidth as the busiest one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold::planners::{self, Options};
+    /// use treefold::sim::flow;
+    ///
+    /// let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// let trace = flow::simulate(&plan, treefold::units::parse_bytes("1MiB")?, false, &mut |_| true)?;
+    /// assert_eq!(trace.equally_busy(), 7);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn equally_busy(&self) -> usize {
+        self.busiest().map_or(0, |(_, others)| others)
+    }
+
+    /// Returns the link that carried the most, and how many others carried as much.
+    fn busiest(&self) -> Option<(LinkId, usize)> {
+        let seconds: Vec<f64> = self.carried.iter().map(|seconds| seconds.get()).collect();
+        largest(&seconds).map(|(link, others)| (LinkId::new(link), others))
     }
 }

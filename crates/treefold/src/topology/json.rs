@@ -91,7 +91,7 @@ impl Topology {
     /// let torus = from_spec("torus:4x4", None, None)?;
     /// assert_eq!(Topology::from_json(&torus.to_json())?, torus);
     /// let error = Topology::from_json("{}").unwrap_err();
-    /// assert!(error.to_string().contains("missing field `format`"));
+    /// assert!(error.to_string().contains("needs \"format\": \"treefold-topology\""));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn from_json(text: &str) -> Result<Self> {
@@ -184,9 +184,11 @@ pub(crate) fn check_header(text: &str, expected: &str, newest: u32) -> Result<()
     }
     let header = serde_json::from_str::<Header>(text);
     let header = header.map_err(|error| {
-        Error::new(format!(
-            "not a whole {expected} file: {error}; check that it is complete and that treefold wrote it"
-        ))
+        Error::new(if error.is_data() {
+            format!("the file needs \"format\": \"{expected}\" and \"version\": {newest}; write both")
+        } else {
+            format!("not a whole {expected} file: {error}; is it complete?")
+        })
     })?;
     header.check(expected, newest)
 }

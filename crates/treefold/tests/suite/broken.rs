@@ -117,9 +117,9 @@ fn what_does_not_exist() {
     let ring = || Draft::from(planned("ring", "ring:4"));
     type Change = fn(&mut Draft);
     let changes: [(Change, &str); 8] = [
-        (|plan| plan.trees.truncate(3), "phase 1 lists trees 0..4, but it has to begin at tree 0 of 3"),
+        (|plan| plan.trees.truncate(3), "phase 0 lists trees 0..4, but it has to begin at tree 0 of 3"),
         (|plan| plan.phases[0].trees.end = 3, "tree 3 is in no phase"),
-        (|plan| plan.phases[0].trees.start = 1, "phase 1 lists trees 1..4"),
+        (|plan| plan.phases[0].trees.start = 1, "phase 0 lists trees 1..4"),
         (|plan| plan.edges.step.truncate(23), "24 lanes of edges but 23 steps"),
         (|plan| plan.edges.lane[0] = LaneId(9), "an edge has lane 9, but the plan has 4 lanes"),
         (|plan| plan.trees[2].root = NodeId(4), "tree 2: its root 4 is none of the 4 nodes"),

@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("options", &["error", "units"]),
     ("topology", &["error", "ids", "units", "random"]),
     ("bound", &["error", "ids", "units", "random", "topology"]),
-    ("plan", &["error", "ids", "units", "random", "topology"]),
+    ("plan", &["error", "ids", "units", "random", "options", "topology"]),
     ("planners", &["error", "ids", "units", "random", "options", "topology", "plan"]),
     ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
     ("run", &["error", "ids", "units", "number", "topology", "plan"]),

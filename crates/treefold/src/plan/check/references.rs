@@ -40,7 +40,7 @@ fn check_lists(draft: &Draft) -> Result<()> {
     for (number, phase) in draft.phases.iter().enumerate() {
         let Range { start, end } = phase.trees;
         if start != next || end < start || end > trees {
-            bail!("phase {} lists trees {start}..{end}, but it has to begin at tree {next} of {trees}", number + 1);
+            bail!("phase {number} lists trees {start}..{end}, but it has to begin at tree {next} of {trees}");
         }
         next = end;
     }

@@ -51,7 +51,8 @@ pub struct Options {
     ))]
     pub interfaces: Interfaces,
     /// The number of network interfaces of a rank, each with a port; by default one per link, or if they are shared, as
-    /// many as the plan uses at once.
+    /// many as the plan uses at once. With fewer ports than links a rank cannot fill its links by itself; bounds do not
+    /// count ports, so that plans stay farther below them.
     #[schemars(range(min = 1), extend("x-paper" = "MultiTree, section V-A", "x-readers" = ["routers"]))]
     pub ports: Option<u32>,
     /// Whether a rank starts a step only when its sends of the step before are done, and waits for the estimated time

@@ -86,10 +86,12 @@ impl Router {
         let places = self.buffers.len() as u32;
         let turn = |place: u32| behind(place, self.outputs[output].channel_turn[channel as usize], places);
         self.buffers[place as usize].is_background
-            && self.waiting.iter().filter(|waiting| waiting.output == output).any(|&Waiting { place: other, .. }| {
-                let buffer = &self.buffers[other as usize];
-                !buffer.is_background && buffer.allowed >> channel & 1 == 1 && turn(other) < turn(place)
-            })
+            && self.waiting.iter().filter(|waiting| waiting.output == output).any(
+                |&Waiting { place: other, .. }| {
+                    let buffer = &self.buffers[other as usize];
+                    !buffer.is_background && buffer.allowed >> channel & 1 == 1 && turn(other) < turn(place)
+                },
+            )
     }
 
     /// Gives a buffer a virtual channel of the output that its front packet wants.
