@@ -150,7 +150,7 @@ def test_the_trace_of_several_jobs_has_a_process_for_each(files, tmp_path):
         (["{0}", "no.json"], "error: no.json: no such file; check the path"),
         (["{0}", "{1}", "-a", "ring"], "is already a plan; drop --algorithm"),
         (["{0}", "--background", "1"], "background load 1 is not from 0 to below 1"),
-        (["{0}", "--background-bytes", "64B"], "without background traffic; set its load with --background"),
+        (["{0}", "--background-bytes", "64B"], "without background traffic; give it a load, such as --background 0.1"),
     ],
 )
 def test_the_command_refuses_in_one_line(files, arguments, message):

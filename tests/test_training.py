@@ -187,7 +187,7 @@ def test_people_see_a_table_with_the_winner():
         (["resnet50", "torus:4x4", "--overlap", "some"], "overlap 'some' is unknown; known are none, layer, bucket"),
         (["resnet50", "torus:4x4", "--accelerator", "abacus"], "accelerator 'abacus' is unknown; known are systolic"),
         (["resnet50", "torus:4x4", "--optimizer", "lion"], "optimizer 'lion' is unknown; known are none, sgd"),
-        (["resnet50", "torus:4x4", "--model-parallel", "4"], "could cut; drop --model-parallel 4, or take"),
+        (["resnet50", "torus:4x4", "--model-parallel", "4"], "cuts it; drop --model-parallel 4, take"),
         (["megatron-2.5b", "torus:4x4", "--model-parallel", "16"], "16 ranks do not divide 20 heads"),
         (["bert-base", "ring:4", "--model-parallel", "4", "--sharding", "fsdp"], "--sharding fsdp is for gradients"),
         (["bert-base", "ring:4", "--model-parallel", "3"], "4 ranks do not fall into groups of 3; take for example"),

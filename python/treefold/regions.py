@@ -112,7 +112,8 @@ def switch_tables(
             raise TreefoldError(f"region {_name(region)} has only the member {own.rank_names[0]}; name at least two")
         own_plan = plan(own, algorithm, size_bytes=region.size_bytes)
         for each in region_entries(own_plan):
-            entry = SwitchEntry(number, region.start, region.size_bytes, each.source, tuple(each.targets), each.operands)
+            targets = tuple(each.targets)
+            entry = SwitchEntry(number, region.start, region.size_bytes, each.source, targets, each.operands)
             tables.setdefault(each.switch, []).append(entry)
     if not tables:
         raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
@@ -120,7 +121,14 @@ def switch_tables(
 
 
 class _Range(NamedTuple):
-    """A region that has been checked: its addresses, and its members if it names some."""
+    """A region that has been checked.
+
+    Attributes:
+        start: The first address.
+        size_bytes: The number of addresses.
+        members: The accelerators, as in `Region`.
+
+    """
 
     start: int
     size_bytes: int

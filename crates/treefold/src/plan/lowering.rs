@@ -89,8 +89,10 @@ pub(super) fn lower_in_sub_flows(
     }))
 }
 
-/// Returns the size of a vector of `elements` elements of `element_bytes` bytes, for which the plan must not ask for more
-/// chunks than treefold handles.
+/// Returns the size of a vector of `elements` elements of `element_bytes` bytes.
+///
+/// # Errors
+/// If elements are empty, or the plan asks for more chunks of this size than treefold handles.
 fn lowerable_size(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Bytes> {
     if element_bytes == 0 {
         bail!("element_bytes must be at least 1, got 0");

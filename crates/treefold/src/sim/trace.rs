@@ -94,11 +94,11 @@ impl Trace {
     /// ```
     /// use std::sync::Arc;
     /// use treefold::planners::{self, Options};
-    /// use treefold::sim::flow;
+    /// use treefold::sim::{Watch, flow};
     ///
     /// let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
     /// let plan = planners::plan("multitree", &ring, &Options::default())?;
-    /// let trace = flow::simulate(&plan, treefold::units::parse_bytes("1MiB")?, false, &mut |_| true)?;
+    /// let trace = flow::simulate(&plan, treefold::units::parse_bytes("1MiB")?, Watch::NOTHING)?;
     /// assert_eq!(trace.equally_busy(), 7);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
