@@ -36,7 +36,12 @@ SECTIONS: dict[str, Section] = {
     ],
 }
 
-INPUTS: Section = [("Networks", "networks.md"), ("Files", "files.md"), ("Options", "options.md")]
+INPUTS: Section = [
+    ("Networks", "networks.md"),
+    ("Files", "files.md"),
+    ("Options", "options.md"),
+    ("PyTorch", "torch.md"),
+]
 """The pages of the reference that people have written; the others come from the code."""
 
 
