@@ -42,5 +42,5 @@ def listening() -> list[tuple[int, str]]:
 def test_an_address_that_gloo_cannot_use_is_told():
     [place] = runtime.local(1)
     place._address = "192.0.2.1"
-    with pytest.raises(treefold.TreefoldError, match=r"gloo cannot use 192\.0\.2\.1: .*; choose another --interface"):
+    with pytest.raises(treefold.TreefoldError, match=r"gloo cannot use 192\.0\.2\.1: .*; choose another interface"):
         engines.engine_maker("torch", place)

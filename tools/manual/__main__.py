@@ -41,6 +41,7 @@ INPUTS: Section = [
     ("Files", "files.md"),
     ("Plan files", "plan-files.md"),
     ("Options", "options.md"),
+    ("PyTorch", "torch.md"),
 ]
 """The pages of the reference that people have written; the others come from the code."""
 
