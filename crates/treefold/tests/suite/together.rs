@@ -236,3 +236,15 @@ fn short_messages_keep_a_channel_and_are_not_starved_by_large_ones() {
     // A message of 64 KiB takes a link for 4.1 us, and seven of them may be ahead on each channel.
     assert!(starved > 8e-6 && kept < starved / 4.0, "{kept} s, and without a channel of their own {starved} s");
 }
+
+/// Without the rule short messages took all room as it came free, so that a plan's packet of 17 flits never had any.
+#[test]
+fn packets_of_a_plan_are_not_starved_by_short_messages() {
+    let plan = planned("ring", "ring:8");
+    let job = [Job::new(&plan, Bytes::known(64 << 10))];
+    let together = Together { jobs: &job, background: Some(Background { load: 0.3, ..LIGHT }) };
+    let in_time = &mut |simulated: Seconds| simulated.get() < 1e-3;
+    let outcomes = together.simulate(&Options::default(), Sending::All, Watch::asking(in_time));
+    let seconds = outcomes.expect("it ends within a millisecond").jobs[0].trace.seconds.get();
+    assert!(seconds > 1e-5, "{seconds} s is what it takes alone");
+}
