@@ -117,9 +117,9 @@ def test_limits_that_nothing_keeps_any_more_give_way_unless_they_are_asked_for()
     replanned = treefold.replan(plan, line)
     assert treefold.check(replanned.plan).correct and "height" not in replanned.plan.options
     assert "allow height" in replanned.gave_way
-    assert replanned.gave_way.endswith("): packing takes its place, and height 1 is dropped")
+    assert replanned.plan.algorithm == "mtree" and replanned.gave_way.endswith("): height 1 is dropped")
     packed = treefold.plan(star, "packing", height=1, trees=3)
-    assert treefold.replan(packed, line).gave_way.endswith("): trees 3, height 1 are dropped")
+    assert treefold.replan(packed, line).gave_way.endswith("): height 1 is dropped")
     released = treefold.replan(plan, line, height=None)
     assert released.plan.algorithm == "mtree" and not released.gave_way
     with pytest.raises(treefold.MisfitError, match="allow height 2"):
@@ -185,3 +185,13 @@ def test_the_table_has_a_line_for_each_cable_and_names_the_size():
         [f"{ends} is gone", f"{slow.source} -> {slow.target}"],
         [f"{slow.source} -> {slow.target}", f"{ends} is gone"],
     )
+
+
+def test_only_the_limit_that_fails_gives_way():
+    plan = treefold.plan("b4", "mtree", trees=3, least_rate="10MB/s")
+    slow = treefold.topology("b4:skew=0.9,seed=3", bandwidth_Bps=5e6)
+    replanned = treefold.replan(plan, slow)
+    assert replanned.plan.algorithm == "mtree" and replanned.plan.options == {"trees": 3}
+    assert replanned.gave_way.endswith("): least rate 10MB/s is dropped")
+    again = treefold.replan(replanned.plan, "b4")
+    assert again.plan.algorithm == "mtree" and again.plan.options == {"trees": 3}

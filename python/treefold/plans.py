@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import auto, checks, declared, planning
@@ -17,8 +18,8 @@ from treefold.planning.request import (
     limits,
     read_options,
     settings,
+    without,
     without_foreign,
-    without_limits,
 )
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
 from treefold.simulation import simulate, simulator_of, size_for
@@ -155,9 +156,9 @@ def replan(
     """Make a new plan after the network of a plan has changed: its bandwidths, links, nodes or ranks.
 
     The new plan has the algorithm, the options and the size of the old one, unless the arguments say something else. If
-    that algorithm does not fit the changed network any more, the fastest one that fits takes its place, and if nothing
-    keeps the old limits (`trees`, `height`, `least_rate`), they are dropped; `Replanned.gave_way` then says why. An
-    algorithm or a limit that is given here never gives way.
+    that algorithm cannot keep the old limits (`trees`, `height`, `least_rate`) on the changed network, as few of them
+    as possible are dropped. If it does not fit without them either, the fastest algorithm that fits takes its place.
+    `Replanned.gave_way` then says why. An algorithm or a limit that is given here never gives way.
 
     Args:
         plan: The old plan, for an all-reduce.
@@ -223,9 +224,11 @@ def _requests(
 
     yield request(name, kept)
     if algorithm is None:
+        inherited = [limit for limit in limits(kept) if limit not in given]
+        for count in range(1, len(inherited) + 1):
+            yield from (request(name, without(kept, some)) for some in combinations(inherited, count))
         yield request("auto", kept)
-        if not limits(asked):
-            yield request("auto", without_limits(kept))
+        yield request("auto", without(kept, inherited))
 
 
 def _first_that_fits(requests: Iterator[Request]) -> tuple[Request, Plan, str]:

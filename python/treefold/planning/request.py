@@ -69,11 +69,6 @@ def settings(options: PlannerOptions, algorithm: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in changed(options) if has_option(algorithm, name)}
 
 
-def without_limits(options: PlannerOptions) -> PlannerOptions:
-    """Return the options; the limits get their defaults."""
-    return _reset(options, limits(options))
-
-
 def limits(options: PlannerOptions) -> list[str]:
     """Return the names of the limits that are set: trees, height, least_rate."""
     return [name for name in changed(options) if declared.options("planner")[name].is_limit]
@@ -99,8 +94,9 @@ def check_options(options: PlannerOptions, algorithm: str) -> None:
 
 def without_foreign(options: PlannerOptions, algorithm: str) -> PlannerOptions:
     """Return the options; those that an algorithm does not have get their defaults."""
-    return _reset(options, [name for name in changed(options) if not has_option(algorithm, name)])
+    return without(options, [name for name in changed(options) if not has_option(algorithm, name)])
 
 
-def _reset(options: PlannerOptions, names: Iterable[str]) -> PlannerOptions:
+def without(options: PlannerOptions, names: Iterable[str]) -> PlannerOptions:
+    """Return the options; those with these names get their defaults."""
     return replace(options, **{name: declared.options("planner")[name].default for name in names})
