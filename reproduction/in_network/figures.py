@@ -93,7 +93,8 @@ def _fig10(settings: Settings) -> list[Point]:
 
 
 def _tables(settings: Settings) -> list[Point]:
-    pull = [("innet-pull", waves, table) for waves in (1, 2, 4) for table in (512, 768, 1024, 1408, 2048, 4096)]
+    tables = (512, 768, 1024, 1152, 1280, 1408, 2048, 4096)
+    pull = [("innet-pull", waves, table) for waves in (1, 2, 4) for table in tables]
     push = [("innet-push", 16, table) for table in (128, 256, 384, 512, 1024)]
     return [
         Point(DGX2, 16, algorithm, size, table_bytes=table, waves=waves)
