@@ -21,7 +21,8 @@ pub use cut::{Links, find_cuts};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::topology::{Abilities, LinkId, Node, NodeId, Topology};
+use crate::search::BreadthFirst;
+use crate::topology::{Abilities, LinkId, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds, Time};
 
 /// A bound, and how it was found.
@@ -153,19 +154,23 @@ fn rate_of_planes(topology: &Topology) -> f64 {
     for link in topology.links() {
         *joined.entry((link.source, link.target)).or_default() += link.bandwidth.bytes_per_second();
     }
-    let able = |node: &Node| node.abilities() == Abilities::BOTH;
-    let mut new: Vec<bool> = topology.nodes().iter().map(able).collect();
+    let able = |node: NodeId| topology.node(node).abilities() == Abilities::BOTH;
+    let mut switches = BreadthFirst::new(topology.nodes().len());
     let mut rate = 0.0;
-    for start in topology.node_ids().skip(topology.ranks() as usize) {
-        let (mut narrowest, mut ranks, mut stack) = (f64::INFINITY, BTreeSet::new(), vec![start]);
-        while let Some(node) = stack.pop() {
-            if topology.is_rank(node) {
-                ranks.insert(node);
-            } else if std::mem::take(&mut new[node]) {
-                for end in topology.outgoing(node).iter().map(|&link| topology.link(link).target) {
-                    let back = joined.get(&(end, node)).filter(|_| topology.is_rank(end) || able(topology.node(end)));
-                    narrowest = back.map_or(narrowest, |back| narrowest.min(*back).min(joined[&(node, end)]));
-                    stack.extend(back.map(|_| end));
+    for start in topology.node_ids().filter(|&node| able(node)) {
+        if switches.reaches(start) {
+            continue;
+        }
+        let (mut narrowest, mut ranks) = (f64::INFINITY, BTreeSet::new());
+        switches.start(start);
+        while let Some(node) = switches.visit() {
+            for end in topology.targets(node).filter(|&end| topology.is_rank(end) || able(end)) {
+                let Some(back) = joined.get(&(end, node)) else { continue };
+                narrowest = narrowest.min(*back).min(joined[&(node, end)]);
+                if topology.is_rank(end) {
+                    ranks.insert(end);
+                } else {
+                    switches.offer(end);
                 }
             }
         }
@@ -272,7 +277,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Link, Shape, from_spec};
+    use crate::topology::{Link, Node, Shape, from_spec};
 
     fn of(spec: &str) -> Bounds {
         bounds(&from_spec(spec, Some(Bandwidth::known(1.0)), None).unwrap())

@@ -2,7 +2,7 @@
 //!
 //! A planner of [`planners`] makes a [`plan`] for a [`topology`], a simulator of [`sim`] predicts its time,
 //! [`plan::check`] proves that it is right, and [`run`] runs it. A module may only use those before it in the order
-//! `error, ids, units, random, number, options -> topology -> bound | plan -> planners | sim | run -> auto`, which
+//! `error, ids, units, search, random, number, options -> topology -> bound | plan -> planners | sim | run -> auto`, which
 //! `tests/suite/layering.rs` enforces.
 //!
 //! ```
@@ -37,6 +37,7 @@ pub mod planners;
 #[doc(hidden)]
 pub mod random;
 pub mod run;
+mod search;
 pub mod sim;
 pub mod topology;
 pub mod units;

@@ -5,6 +5,9 @@
 //! cannot keep the search alive. The cuts are therefore exact as sets; a caller that needs the exact capacity of one
 //! adds up the original capacities over it. Cost: O(V^2 E) at worst, and nearly linear on the networks here.
 
+use crate::ids::NodeId;
+use crate::search::BreadthFirst;
+
 /// A flow network. Arcs come in pairs: arc `2 k` and its reverse `2 k + 1`.
 pub(super) struct FlowNetwork {
     target: Vec<u32>,
@@ -114,23 +117,17 @@ impl FlowNetwork {
 
     /// Returns whether residual arcs lead from `start` to each node, or, if `reverse` is 1, from each node to `start`.
     fn reached(&self, start: usize, reverse: usize) -> Vec<bool> {
-        let mut reached = vec![false; self.arcs_of.len()];
-        reached[start] = true;
-        let mut stack = vec![start];
-        while let Some(node) = stack.pop() {
-            for &arc in &self.arcs_of[node] {
-                let end = self.target[arc as usize] as usize;
-                if self.residual[arc as usize ^ reverse] > self.noise && !reached[end] {
-                    reached[end] = true;
-                    stack.push(end);
-                }
-            }
-        }
-        reached
+        let mut search = BreadthFirst::new(self.arcs_of.len());
+        search.flood(NodeId::new(start), |node| {
+            let open = |&&arc: &&u32| self.residual[arc as usize ^ reverse] > self.noise;
+            self.arcs_of[node].iter().filter(open).map(|&arc| NodeId(self.target[arc as usize]))
+        });
+        NodeId::first(self.arcs_of.len()).map(|node| search.reaches(node)).collect()
     }
 
     /// Sets each node's distance to the sink. Nodes that are as far as the source, or farther, get the distance of the
-    /// source.
+    /// source. This is a breadth-first search of its own because it ends at the source, and because the distances that
+    /// it leaves are those that [`Self::relabel`] corrects.
     fn label(&mut self, source: usize, sink: usize) {
         let farthest = self.arcs_of.len() as u32;
         self.distance.fill(farthest);

@@ -21,6 +21,7 @@ use super::options::{Options, RouteBy};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
+use crate::search::BreadthFirst;
 use crate::topology::{Abilities, LinkId, Node, NodeId, Topology};
 
 /// Plans a push reduction.
@@ -96,12 +97,10 @@ fn is_able(topology: &Topology, node: NodeId) -> bool {
 struct Routes<'a> {
     topology: &'a Topology,
     root: NodeId,
-    /// The hops from the root to each node; `None` where no route leads.
-    hops: Vec<Option<u32>>,
+    /// The nodes from the root outwards, and their hops.
+    found: BreadthFirst,
     /// The links over which shortest routes come to each node.
     last: Vec<Vec<LinkId>>,
-    /// The nodes from the root outwards.
-    order: Vec<NodeId>,
     /// Whether there is a route to every rank.
     reach_all: bool,
 }
@@ -109,30 +108,25 @@ struct Routes<'a> {
 impl<'a> Routes<'a> {
     /// Finds the routes out of `root`, or only those over the link `only`.
     fn new(topology: &'a Topology, root: NodeId, only: Option<LinkId>) -> Self {
-        let (mut hops, mut last) = (vec![None; topology.nodes().len()], vec![Vec::new(); topology.nodes().len()]);
-        let mut order = vec![root];
-        hops[root] = Some(0);
-        let mut next = 0;
-        while let Some(&node) = order.get(next) {
-            next += 1;
+        let nodes = topology.nodes().len();
+        let (mut found, mut last) = (BreadthFirst::new(nodes), vec![Vec::new(); nodes]);
+        found.start(root);
+        while let Some(node) = found.visit() {
             let forwards = node == root || topology.node(node).is_switch();
-            let beyond = hops[node].map(|hops: u32| hops + 1);
+            let beyond = found.hops()[node] + 1;
             for &link in topology.outgoing(node).iter().filter(|_| forwards) {
-                let target = (topology.link(link).target).index();
                 if node == root && only.is_some_and(|only| only != link) {
                     continue;
                 }
-                if hops[target].is_none() {
-                    hops[target] = beyond;
-                    order.push(NodeId::new(target));
-                }
-                if hops[target] == beyond {
+                let target = topology.link(link).target;
+                found.offer(target);
+                if found.hops()[target] == beyond {
                     last[target].push(link);
                 }
             }
         }
-        let reach_all = hops[..topology.ranks() as usize].iter().all(Option::is_some);
-        Self { topology, root, hops, last, order, reach_all }
+        let reach_all = topology.rank_ids().all(|rank| found.reaches(rank));
+        Self { topology, root, found, last, reach_all }
     }
 
     /// Returns the last link of the chosen route to `node`, and the node where it starts.
@@ -171,8 +165,8 @@ impl<'a> Routes<'a> {
     /// routes of the transposed network) or multicast; if a switch cannot, its branches begin nearer to the root.
     fn tree(&self, plan: &mut Draft, choice: u32, up: bool) -> Half {
         let topology = Arc::clone(&plan.topology);
-        let mut branches = vec![0u32; self.hops.len()];
-        for &node in self.order[1..].iter().rev() {
+        let mut branches = vec![0u32; self.last.len()];
+        for &node in self.found.order()[1..].iter().rev() {
             if topology.is_rank(node) || branches[node] > 0 {
                 branches[self.step(node, choice).1] += 1;
             }
@@ -181,11 +175,11 @@ impl<'a> Routes<'a> {
             let Abilities { reduces, multicasts } = topology.node(node).abilities();
             let able = if up { reduces } else { multicasts };
             // The switch next to a rank that pulls has a table for its sums even if nothing else branches there.
-            let joins = branches[node] > 1 || branches[node] == 1 && self.hops[node] == Some(1);
+            let joins = branches[node] > 1 || branches[node] == 1 && self.found.hops()[node] == 1;
             node == self.root || topology.is_rank(node) || joins && able
         };
-        let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.hops.len()];
-        for &node in self.order[1..].iter().filter(|&&node| is_node(node)) {
+        let mut children: Vec<Vec<(NodeId, Vec<LinkId>)>> = vec![Vec::new(); self.last.len()];
+        for &node in self.found.order()[1..].iter().filter(|&&node| is_node(node)) {
             let (mut links, parent) = self.route(node, choice, is_node);
             if !up {
                 links.reverse();

@@ -30,6 +30,7 @@ use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::check::slots_of;
 use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Step, Tree};
+use crate::search::BreadthFirst;
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds};
 
@@ -316,19 +317,13 @@ fn slots_to_try(topology: &Topology) -> Vec<Bandwidth> {
 
 /// Returns whether every rank reaches rank 0, and rank 0 every rank, over links at least this wide.
 fn joins_all_ranks(topology: &Topology, width: f64) -> bool {
-    [true, false].into_iter().all(|forwards| {
-        let mut seen = vec![false; topology.nodes().len()];
-        seen[0] = true;
-        let mut stack = vec![NodeId(0)];
-        while let Some(node) = stack.pop() {
-            for &id in if forwards { topology.outgoing(node) } else { topology.incoming(node) } {
-                let link = topology.link(id);
-                let next = if forwards { link.target } else { link.source };
-                if link.bandwidth.bytes_per_second() >= width && !std::mem::replace(&mut seen[next], true) {
-                    stack.push(next);
-                }
-            }
-        }
-        seen[..topology.ranks() as usize].iter().all(|&seen| seen)
-    })
+    let is_wide = |&&link: &&LinkId| topology.link(link).bandwidth.bytes_per_second() >= width;
+    let [mut from_first, mut to_first] = [(); 2].map(|()| BreadthFirst::new(topology.nodes().len()));
+    from_first.flood(NodeId(0), |node| {
+        topology.outgoing(node).iter().filter(is_wide).map(|&link| topology.link(link).target)
+    });
+    to_first.flood(NodeId(0), |node| {
+        topology.incoming(node).iter().filter(is_wide).map(|&link| topology.link(link).source)
+    });
+    topology.rank_ids().all(|rank| from_first.reaches(rank) && to_first.reaches(rank))
 }

@@ -11,14 +11,14 @@
 mod arborescence;
 mod disjoint;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 pub use disjoint::{EqualTrees, equal_trees};
 
 use super::Heights;
 use super::forest::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};
 use crate::plan::Direction;
+use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// A route from one rank to another.
@@ -75,36 +75,27 @@ fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
         };
         return topology.link_ids().zip(topology.links()).map(arc).collect();
     }
-    topology.rank_ids().flat_map(|rank| arcs_from(topology, price_of_link, rank)).collect()
+    let mut search = Shortest::new(topology.nodes().len());
+    topology.rank_ids().flat_map(|rank| arcs_from(topology, price_of_link, rank, &mut search)).collect()
 }
 
-/// Finds the cheapest routes from `rank` to other ranks, at which they end (Dijkstra).
-fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId) -> Vec<Arc> {
-    let mut least = vec![f64::INFINITY; topology.nodes().len()];
-    let mut by: Vec<Option<LinkId>> = vec![None; topology.nodes().len()];
-    least[rank] = 0.0;
-    let mut queue = BinaryHeap::from([Reverse((0u64, rank))]);
-    while let Some(Reverse((bits, node))) = queue.pop() {
-        let cost = f64::from_bits(bits);
-        if cost > least[node] || (topology.is_rank(node) && node != rank) {
+/// Finds the cheapest routes from `rank` to other ranks, at which they end.
+fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId, search: &mut Shortest<f64, LinkId>) -> Vec<Arc> {
+    search.start(rank);
+    while let Some((node, cost)) = search.settle() {
+        if topology.is_rank(node) && node != rank {
             continue;
         }
         for &link in topology.outgoing(node) {
-            let (target, there) = (topology.link(link).target, cost + price_of_link[link]);
-            if there < least[target] {
-                least[target] = there;
-                by[target] = Some(link);
-                // Costs are not negative, so their bits are ordered as they are.
-                queue.push(Reverse((there.to_bits(), target)));
-            }
+            search.offer(topology.link(link).target, cost + price_of_link[link], link);
         }
     }
-    let reached = topology.rank_ids().filter(|&other| other != rank && by[other].is_some());
-    let arc = |target: NodeId| {
-        let back = std::iter::successors(by[target], |&link| by[topology.link(link).source]);
-        let mut route: Vec<LinkId> = back.collect();
-        route.reverse();
-        Arc { source: rank, target, cost: least[target], route: route.into() }
+    let reached = topology.rank_ids().filter(|&other| search.last_edge(other).is_some());
+    let arc = |target: NodeId| Arc {
+        source: rank,
+        target,
+        cost: search.cost(target),
+        route: search.route(target, |link| topology.link(link).source),
     };
     reached.map(arc).collect()
 }
@@ -203,7 +194,7 @@ pub fn shortest_tree(topology: &Topology, root: NodeId, heights: Heights) -> Spa
     SpanningTree { root, down, up }
 }
 
-/// Finds shortest routes over arcs between ranks (Dijkstra), away from `root` (`Down`) or towards it.
+/// Finds shortest routes over arcs between ranks, away from `root` (`Down`) or towards it.
 fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, direction: Direction) -> Vec<Route> {
     let ends = |arc: &Arc| match direction {
         Direction::Up => (arc.target, arc.source),
@@ -211,23 +202,12 @@ fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, direction: D
     };
     let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
     arcs.iter().for_each(|arc| from[ends(arc).0].push(arc));
-    let mut least: Vec<(f64, Option<&Arc>)> = vec![(f64::INFINITY, None); from.len()];
-    least[root].0 = 0.0;
-    let mut queue = BinaryHeap::from([Reverse((0u64, root))]);
-    while let Some(Reverse((bits, node))) = queue.pop() {
-        let cost = f64::from_bits(bits);
-        if cost > least[node].0 {
-            continue;
-        }
-        for &arc in &from[node] {
-            let (child, there) = (ends(arc).1, cost + arc.cost);
-            if there < least[child].0 {
-                least[child] = (there, Some(arc));
-                queue.push(Reverse((there.to_bits(), child)));
-            }
-        }
+    let mut search: Shortest<f64, &Arc> = Shortest::new(from.len());
+    search.start(root);
+    while let Some((node, cost)) = search.settle() {
+        from[node].iter().for_each(|&arc| search.offer(ends(arc).1, cost + arc.cost, arc));
     }
-    let routes = least.into_iter().filter_map(|(_, arc)| Some(arc?.route.clone())).collect();
+    let routes = topology.rank_ids().filter_map(|rank| Some(search.last_edge(rank)?.route.clone())).collect();
     breadth_first(topology, root, routes, direction)
 }
 

@@ -5,13 +5,12 @@
 //! route is as quick, it is taken: grids stay dimension-ordered, and [`super::stripe`] spreads routed trees over
 //! planes. Cost: O(m log n) a rank, and memory for every pair, hence a limit.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Draft, Half, LaneId, Tree};
+use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most ranks: every pair is measured, more would take seconds, and `auto` asks for these plans too.
@@ -44,11 +43,13 @@ impl<'a> Routes<'a> {
                 topology.name()
             );
         }
-        let routes = topology.rank_ids().flat_map(|source| {
-            let (least, by) = quickest(topology, source);
-            topology.rank_ids().map(move |target| route(topology, (source, target), least[target], &by))
-        });
-        Ok(Self { topology, routes: routes.collect() })
+        let mut search = Shortest::new(topology.nodes().len());
+        let mut routes = Vec::with_capacity(ranks as usize * ranks as usize);
+        for source in topology.rank_ids() {
+            quickest(topology, source, &mut search);
+            routes.extend(topology.rank_ids().map(|target| route(topology, (source, target), &search)));
+        }
+        Ok(Self { topology, routes })
     }
 
     /// Returns how many ranks there are.
@@ -122,45 +123,30 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// The delay to a node that no route has reached yet: infinitely long.
-const UNREACHED: u64 = u64::MAX;
-
-/// Finds quickest routes (Dijkstra); returns the picoseconds to every node, and the link by which it is reached.
-fn quickest(topology: &Topology, source: NodeId) -> (Vec<u64>, Vec<Option<LinkId>>) {
-    let mut least = vec![UNREACHED; topology.nodes().len()];
-    let mut by = vec![None; topology.nodes().len()];
-    least[source] = 0;
-    let mut queue = BinaryHeap::from([Reverse((0, source))]);
-    while let Some(Reverse((delay, node))) = queue.pop() {
-        if delay > least[node] {
-            continue;
-        }
+/// Finds the quickest routes from `source` to all nodes, by the picoseconds that a bit needs.
+fn quickest(topology: &Topology, source: NodeId, search: &mut Shortest<u64, LinkId>) {
+    search.start(source);
+    while let Some((node, delay)) = search.settle() {
         let pass = if node == source { 0 } else { topology.node(node).latency.picoseconds() };
         for &id in topology.outgoing(node) {
             let link = topology.link(id);
-            let there = delay + pass + link.delay().picoseconds();
-            if there < least[link.target] {
-                (least[link.target], by[link.target]) = (there, Some(id));
-                queue.push(Reverse((there, link.target)));
-            }
+            search.offer(link.target, delay + pass + link.delay().picoseconds(), id);
         }
     }
-    (least, by)
 }
 
-/// Returns the topology's route, unless it is slower than `least`: then the links over which `by` leads back.
-fn route(topology: &Topology, (source, target): (NodeId, NodeId), least: u64, by: &[Option<LinkId>]) -> Route {
+/// Returns the topology's route, unless it is slower than the one that the search from `source` has found.
+fn route(topology: &Topology, (source, target): (NodeId, NodeId), search: &Shortest<u64, LinkId>) -> Route {
+    let delay = search.cost(target);
     let mut route = Vec::new();
     topology.route(source, target, &mut route);
-    let is_quick = delay_of(topology, &route) == least;
+    let is_quick = delay_of(topology, &route) == delay;
     if !is_quick {
-        let back = |node: NodeId| by[node].filter(|_| node != source);
-        route = std::iter::successors(back(target), |&link| back(topology.link(link).source)).collect();
-        route.reverse();
+        route = search.route(target, |link| topology.link(link).source);
     }
     let total: f64 = route.iter().map(|&link| topology.link(link).bandwidth.bytes_per_second()).sum();
     let bandwidth = total / route.len().max(1) as f64;
-    Route { delay: least, bandwidth, links: (!is_quick).then(|| route.into()) }
+    Route { delay, bandwidth, links: (!is_quick).then(|| route.into()) }
 }
 
 fn delay_of(topology: &Topology, route: &[LinkId]) -> u64 {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::plan::check::check_contention;
 use crate::plan::{Direction, Draft, Half, LaneId, LaneRef, Pace, Phase, Routing, Sharing, Step, Tree};
+use crate::search::BreadthFirst;
 use crate::topology::{Link, LinkId, NodeId, Shape, Topology};
 
 /// A plane as a network of its own, and the link of the whole network that each of its links is.
@@ -95,23 +96,15 @@ fn planes(topology: &Topology) -> Vec<Plane> {
 /// Returns the component of switches to which each switch belongs; accelerators that are no ranks do not join planes.
 fn components(topology: &Topology) -> Vec<Option<usize>> {
     let mut component = vec![None; topology.nodes().len()];
-    let mut count = 0;
+    let (mut count, mut search) = (0, BreadthFirst::new(topology.nodes().len()));
     let is_switch = |node: NodeId| topology.node(node).is_switch();
     for start in topology.node_ids().skip(topology.ranks() as usize).filter(|&node| is_switch(node)) {
-        if component[start].is_some() {
+        if search.reaches(start) {
             continue;
         }
-        let mut stack = vec![start];
-        component[start] = Some(count);
-        while let Some(node) = stack.pop() {
-            let out = topology.outgoing(node).iter().map(|&link| topology.link(link).target);
-            let into = topology.incoming(node).iter().map(|&link| topology.link(link).source);
-            for next in out.chain(into).filter(|&next| is_switch(next)) {
-                if component[next].replace(count).is_none() {
-                    stack.push(next);
-                }
-            }
-        }
+        let known = search.order().len();
+        search.flood(start, |node| topology.targets(node).chain(topology.sources(node)).filter(|&end| is_switch(end)));
+        search.order()[known..].iter().for_each(|&node| component[node] = Some(count));
         count += 1;
     }
     component

@@ -48,6 +48,16 @@ impl Topology {
         &self.incoming[self.first_in[node] as usize..self.first_in[node + 1] as usize]
     }
 
+    /// Returns the nodes to which the links out of `node` lead, in listed order.
+    pub(crate) fn targets(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.outgoing(node).iter().map(|&link| self.link(link).target)
+    }
+
+    /// Returns the nodes from which the links into `node` lead, in listed order.
+    pub(crate) fn sources(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.incoming(node).iter().map(|&link| self.link(link).source)
+    }
+
     /// Returns the opposite link of `link`, if there is one.
     ///
     /// ```

@@ -10,6 +10,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{LinkId, NodeId, Shape, Topology, grid};
+use crate::search::BreadthFirst;
 
 /// The distances of all nodes to a destination.
 type Distances = Box<[Distance]>;
@@ -177,24 +178,19 @@ fn through(topology: &Topology, distances: &[Distance], target: NodeId, link: Li
     Distance { hops: beyond.hops + 1, latency: beyond.latency + link.delay().picoseconds() + pass }
 }
 
-/// Searches breadth-first from `target` against the links; latencies settle level by level.
+/// Searches breadth-first from `target` against the links. A node's latency is settled when the search comes to it,
+/// because all nodes that are nearer have been visited by then.
 fn search(topology: &Topology, target: NodeId) -> Distances {
     let mut distances = vec![FAR; topology.nodes().len()].into_boxed_slice();
     distances[target] = Distance { hops: 0, latency: 0 };
-    let mut level = vec![target];
-    while !level.is_empty() {
-        let mut next = Vec::new();
-        for &node in &level {
-            for &link in topology.incoming(node) {
-                let source = (topology.link(link).source).index();
-                let found = through(topology, &distances, target, link);
-                if distances[source] == FAR {
-                    next.push(NodeId::new(source));
-                }
-                distances[source] = distances[source].min(found);
-            }
+    let mut search = BreadthFirst::new(distances.len());
+    search.start(target);
+    while let Some(node) = search.visit() {
+        for &link in topology.incoming(node) {
+            let source = topology.link(link).source;
+            search.offer(source);
+            distances[source] = distances[source].min(through(topology, &distances, target, link));
         }
-        level = next;
     }
     distances
 }

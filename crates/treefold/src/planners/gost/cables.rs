@@ -1,16 +1,11 @@
 //! The network as MTree sees it: an undirected graph of cables.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use super::super::forest::{Lengths, Route, SpanningTree};
 use crate::error::Result;
 use crate::misfit;
 use crate::planners::Heights;
+use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
-
-/// The distance of a rank that no route has reached yet: infinitely far.
-const UNREACHED: u64 = u64::MAX;
 
 /// The pairs of opposite links between ranks.
 pub(super) struct Cables {
@@ -135,29 +130,24 @@ impl Cables {
     pub fn lowest(&self, cables: &[usize]) -> (u64, (NodeId, Vec<usize>)) {
         let mut usable = vec![false; self.ends.len()];
         cables.iter().for_each(|&cable| usable[cable] = true);
+        let mut search = Shortest::new(self.ranks);
         let from = |root: NodeId| {
-            let (height, tree) = self.shortest_routes(root, &usable);
+            let (height, tree) = self.shortest_routes(root, &usable, &mut search);
             (height, (root, tree))
         };
         NodeId::first(self.ranks).map(from).min_by_key(|(height, _)| *height).expect("a network has ranks")
     }
 
-    /// Finds shortest routes from `root` (Dijkstra); returns the height of their tree, and its cables.
-    fn shortest_routes(&self, root: NodeId, usable: &[bool]) -> (u64, Vec<usize>) {
-        let mut far = vec![UNREACHED; self.ranks];
-        let mut by: Vec<Option<usize>> = vec![None; self.ranks];
-        far[root] = 0;
-        let mut queue = BinaryHeap::from([Reverse((0, root))]);
-        while let Some(Reverse((before, node))) = queue.pop() {
+    /// Finds shortest routes from `root`; returns the height of their tree, and its cables.
+    fn shortest_routes(&self, root: NodeId, usable: &[bool], search: &mut Shortest<u64, usize>) -> (u64, Vec<usize>) {
+        search.start(root);
+        while let Some((node, before)) = search.settle() {
             for &cable in self.of_rank[node].iter().filter(|&&cable| usable[cable]) {
                 let (a, b) = self.ends[cable];
-                let (next, there) = (if a == node { b } else { a }, before + self.length[cable]);
-                if there < far[next] {
-                    (far[next], by[next]) = (there, Some(cable));
-                    queue.push(Reverse((there, next)));
-                }
+                search.offer(if a == node { b } else { a }, before + self.length[cable], cable);
             }
         }
-        (far.into_iter().max().unwrap_or(0), by.into_iter().flatten().collect())
+        let height = NodeId::first(self.ranks).map(|rank| search.cost(rank)).max().unwrap_or(0);
+        (height, NodeId::first(self.ranks).filter_map(|rank| search.last_edge(rank)).collect())
     }
 }

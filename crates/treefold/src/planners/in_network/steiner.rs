@@ -7,12 +7,10 @@
 //! algorithm, in which each node that joins the tree starts anew at price 0. Cost: O(m log m) for each half, a few
 //! times over.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use crate::plan::Direction;
 use crate::planners::forest::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::planners::packing::weighted;
+use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// A network for both halves of a tree.
@@ -51,37 +49,42 @@ impl<'a> Halves<'a> {
 
     /// Returns a cheap tree of `root` under `prices`, one a resource, if there is a tree.
     pub fn cheap_tree(&self, resources: &Resources, prices: &[f64], root: NodeId) -> Option<Priced> {
+        self.searched(resources, prices, root, &mut Shortest::new(self.topology.nodes().len()))
+    }
+
+    fn searched(
+        &self,
+        resources: &Resources,
+        prices: &[f64],
+        root: NodeId,
+        search: &mut Shortest<f64, LinkId>,
+    ) -> Option<Priced> {
         let topology = self.topology;
         let of = |link: LinkId| prices[resources.of_link[link]];
         if self.mirrors {
             let both = |link: LinkId| of(link) + topology.reverse(link).map_or(0.0, of);
-            let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node))?;
+            let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node), search)?;
             let (root, routes) = below_single(topology, root, routes);
             let down = breadth_first(topology, root, routes, Direction::Down);
             return Some(Priced { tree: SpanningTree { root, down, up: None }, cost });
         }
-        let (down_cost, down) = grow(topology, root, of, |node| self.fans_out(node))?;
-        let (up_cost, mut up) = grow(&self.turned, root, of, |node| self.joins(node))?;
+        let (down_cost, down) = grow(topology, root, of, |node| self.fans_out(node), search)?;
+        let (up_cost, mut up) = grow(&self.turned, root, of, |node| self.joins(node), search)?;
         up.iter_mut().for_each(|route| route.reverse());
         let down = breadth_first(topology, root, down, Direction::Down);
         let up = breadth_first(topology, root, up, Direction::Up);
         Some(Priced { tree: SpanningTree { root, down, up: Some(up) }, cost: down_cost + up_cost })
     }
 
-    /// Returns the cheapest of the trees of these roots.
-    fn cheapest(&self, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Option<Priced> {
-        let trees = roots.iter().filter_map(|&root| self.cheap_tree(resources, prices, root));
-        trees.min_by(|a, b| a.cost.total_cmp(&b.cost))
-    }
-
     /// Finds trees by multiplicative weights, whose roots take turns; there are none if no tree reaches all ranks.
     pub fn by_weights(&self, resources: &Resources, epsilon: f64, most: usize) -> Vec<Rated> {
         let able: Vec<NodeId> = self.roots.iter().copied().filter(|&node| !self.topology.is_rank(node)).collect();
         let roots = if able.is_empty() { &self.roots } else { &able };
+        let mut search = Shortest::new(self.topology.nodes().len());
         let next = |turn: usize, prices: &[f64]| {
-            let candidates: Vec<NodeId> =
-                (0..TRIED.min(roots.len())).map(|i| roots[(turn + i * roots.len() / TRIED) % roots.len()]).collect();
-            self.cheapest(resources, prices, &candidates).map(|priced| priced.tree)
+            let tried = (0..TRIED.min(roots.len())).map(|i| roots[(turn + i * roots.len() / TRIED) % roots.len()]);
+            let trees = tried.filter_map(|root| self.searched(resources, prices, root, &mut search));
+            trees.min_by(|a, b| a.cost.total_cmp(&b.cost)).map(|priced| priced.tree)
         };
         weighted(resources, epsilon, most, next).unwrap_or_default()
     }
@@ -96,49 +99,39 @@ fn grow(
     root: NodeId,
     price: impl Fn(LinkId) -> f64,
     branches: impl Fn(NodeId) -> bool,
+    search: &mut Shortest<f64, LinkId>,
 ) -> Option<(f64, Vec<Route>)> {
-    let nodes = topology.nodes().len();
-    let (mut least, mut by, mut inside) = (vec![f64::INFINITY; nodes], vec![None::<LinkId>; nodes], vec![false; nodes]);
+    let mut inside = vec![false; topology.nodes().len()];
     let mut parts: Vec<Vec<LinkId>> = Vec::new();
     let (mut cost, mut missing) = (0.0, topology.ranks() - u32::from(topology.is_rank(root)));
-    (least[root], inside[root]) = (0.0, true);
-    let mut queue = BinaryHeap::from([Reverse((0u64, root))]);
-    while let Some(Reverse((bits, node))) = queue.pop() {
-        let far = f64::from_bits(bits);
-        if far > least[node] {
-            continue;
-        }
+    inside[root] = true;
+    search.start(root);
+    while let Some((node, far)) = search.settle() {
         if topology.is_rank(node) && !inside[node] {
             missing -= 1;
             cost += far;
-            join(topology, node, &by, &mut inside, &branches, &mut parts, |node| {
-                least[node] = 0.0;
-                queue.push(Reverse((0, node)));
-            });
+            join(topology, node, search, &mut inside, &branches, &mut parts);
             continue;
         }
         for &link in topology.outgoing(node) {
-            let (target, there) = (topology.link(link).target, far + price(link));
-            if there < least[target] && !inside[target] {
-                least[target] = there;
-                by[target] = Some(link);
-                // Prices are not negative, so their bits are ordered as they are.
-                queue.push(Reverse((there.to_bits(), target)));
+            let target = topology.link(link).target;
+            if !inside[target] {
+                search.offer(target, far + price(link), link);
             }
         }
     }
     (missing == 0).then(|| (cost, contracted(topology, root, parts)))
 }
 
-/// Makes the cheapest route to `rank` a part of the tree, and cuts it at nodes where others may branch off.
+/// Makes the cheapest route to `rank` a part of the tree, and cuts it at nodes where others may branch off; from there
+/// the search goes on.
 fn join(
     topology: &Topology,
     rank: NodeId,
-    by: &[Option<LinkId>],
+    search: &mut Shortest<f64, LinkId>,
     inside: &mut [bool],
     branches: &impl Fn(NodeId) -> bool,
     parts: &mut Vec<Vec<LinkId>>,
-    mut restart: impl FnMut(NodeId),
 ) {
     let (mut node, mut part) = (rank, Vec::new());
     while !inside[node] {
@@ -150,9 +143,9 @@ fn join(
             inside[node] = true;
         }
         if branches(node) {
-            restart(node);
+            search.restart(node);
         }
-        let link = by[node].expect("a route leads back to the tree");
+        let link = search.last_edge(node).expect("a route leads back to the tree");
         part.push(link);
         node = topology.link(link).source;
     }

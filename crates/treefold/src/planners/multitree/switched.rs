@@ -26,7 +26,9 @@ struct Growing {
     edges: Vec<(RouteId, u16)>,
 }
 
-/// A breadth-first search over free links, whose arrays are stamped so that they are cleared only once.
+/// A breadth-first search over free links. It is not one of [`crate::search`]: it ends at the first rank that a tree
+/// lacks and marks nodes from which it does not go on, and its arrays are stamped, so that the many searches that visit
+/// a few switches do not clear them.
 struct Search {
     /// Whether to walk past switches that have ranks.
     far: bool,

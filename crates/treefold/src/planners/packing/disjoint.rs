@@ -6,10 +6,9 @@
 //! clump of nodes that no further slot can enlarge. Cost: O(k n) for each slot that is tried; a failed search tries
 //! many, but at most n - 1 fail.
 
-use std::collections::VecDeque;
-
 use super::{Arc, find, rooted};
 use crate::planners::forest::{Resources, SpanningTree};
+use crate::search::BreadthFirst;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// Trees of one rate.
@@ -61,19 +60,9 @@ fn cables(topology: &Topology) -> Vec<LinkId> {
 
 /// Returns the hops from a rank to each node of a connected network.
 fn hops_from(topology: &Topology, rank: NodeId) -> Vec<u32> {
-    let mut hops: Vec<Option<u32>> = vec![None; topology.nodes().len()];
-    hops[rank] = Some(0);
-    let mut queue = VecDeque::from([rank]);
-    while let Some(node) = queue.pop_front() {
-        for &link in topology.outgoing(node) {
-            let target = topology.link(link).target;
-            if hops[target].is_none() {
-                hops[target] = hops[node].map(|hops| hops + 1);
-                queue.push_back(target);
-            }
-        }
-    }
-    hops.into_iter().map(|hops| hops.expect("ranks reach each other")).collect()
+    let mut search = BreadthFirst::new(topology.nodes().len());
+    search.flood(rank, |node| topology.targets(node));
+    search.hops().to_vec()
 }
 
 /// Returns the rates at which some cable holds one tree more than at any larger rate, in falling order.
@@ -172,7 +161,8 @@ impl Partition {
         false
     }
 
-    /// Returns the slots of the path between two nodes of a forest; `None` if there is no path.
+    /// Returns the slots of the path between two nodes of a forest; `None` if there is no path. A forest has one path at
+    /// most, so a walk in any order finds it, and it ends there: no search from [`crate::search`] is needed.
     fn path(&self, forest: usize, (from, to): (NodeId, NodeId)) -> Option<Vec<usize>> {
         let neighbors = &self.neighbors[forest];
         let mut by: Vec<Option<(NodeId, usize)>> = vec![None; neighbors.len()];
