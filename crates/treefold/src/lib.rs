@@ -2,8 +2,8 @@
 //!
 //! A planner of [`planners`] makes a [`plan`] for a [`topology`], a simulator of [`sim`] predicts its time,
 //! [`plan::check`] proves that it is right, and [`run`] runs it. A module may only use those before it in the order
-//! `error, ids, units, search, random, number, options -> topology -> bound | plan -> planners | sim | run -> auto`, which
-//! `tests/suite/layering.rs` enforces.
+//! `error, ids, units, search, random, number, options -> topology -> bound | plan -> planners | sim | run -> auto`;
+//! `tests/suite/layering.rs` enforces it.
 //!
 //! ```
 //! use std::sync::Arc;
