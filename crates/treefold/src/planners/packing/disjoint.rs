@@ -161,8 +161,8 @@ impl Partition {
         false
     }
 
-    /// Returns the slots of the path between two nodes of a forest; `None` if there is no path. A forest has at most one
-    /// path, so a walk in any order finds it, and it ends there: no search from [`crate::search`] is needed.
+    /// Returns the slots of the path between two nodes of a forest; `None` if there is no path. A forest has at most
+    /// one path, so a walk in any order finds it, and it ends there: no search from [`crate::search`] is needed.
     fn path(&self, forest: usize, (from, to): (NodeId, NodeId)) -> Option<Vec<usize>> {
         let neighbors = &self.neighbors[forest];
         let mut by: Vec<Option<(NodeId, usize)>> = vec![None; neighbors.len()];
