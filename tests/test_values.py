@@ -172,11 +172,8 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.replan("ring:4", "ring:4"), "plan 'ring:4' is not a treefold.Plan"),
         (lambda: treefold.plan(5), "network 5 is not a network; give a spec such as torus:8x8, or a file"),
         (lambda: treefold.compare(None, sizes_bytes=[1]), "network None is not a network"),
-        (
-            lambda: treefold.topology("ring:4", bandwidth_Bps="16GB/s"),
-            "must be a number of bytes per second, got '16GB",
-        ),
-        (lambda: treefold.topology("ring:4", latency_s="1ms"), "latency_s must be a number of seconds, got '1ms'"),
+        (lambda: treefold.topology("ring:4", bandwidth_Bps="16 G"), "bandwidth '16 G': write a number and a unit"),
+        (lambda: treefold.topology("ring:4", latency_s=[1]), "latency_s must be a number of seconds, or a text"),
         (
             lambda: treefold.plan("ring:4", size_bytes="1 mile"),
             "size '1 mile': write a number and a unit",
@@ -370,3 +367,8 @@ def test_a_size_may_be_a_text_with_a_unit():
     assert background.message_bytes == 1024
     [joined] = treefold.runtime.in_threads(1, lambda group: group.plan.size_bytes, size_bytes="1KiB")
     assert joined == 1024
+
+
+def test_bandwidths_and_latencies_of_a_network_may_be_texts():
+    texts = treefold.topology("ring:4", bandwidth_Bps="10Gbit/s", latency_s="5ms")
+    assert texts.to_json() == treefold.topology("ring:4", bandwidth_Bps=1.25e9, latency_s=0.005).to_json()

@@ -121,6 +121,11 @@ def size(given: Any) -> int:
     return int(given)
 
 
+def quantity(what: str, given: Any, unit: str, parse: Callable[[str], float]) -> float:
+    """Return a finite number of `unit`, which `parse` reads if it is a text such as `10Gbit/s` or `5ms`."""
+    return parse(given) if isinstance(given, str) else number(what, given, f"{unit}, or a text with a unit")
+
+
 def number(what: str, given: Any, unit: str) -> float:
     """Return a finite number; `unit` says in errors what it counts."""
     try:

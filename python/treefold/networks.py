@@ -20,8 +20,8 @@ LINK_MODELS = ("propagation", "hockney")
 def topology(
     source: str | os.PathLike[str] | Mapping[str, Any],
     *,
-    bandwidth_Bps: float | None = None,
-    latency_s: float | None = None,
+    bandwidth_Bps: float | str | None = None,
+    latency_s: float | str | None = None,
     node_cap: str | None = None,
     ranks: str | Sequence[int | str] | None = None,
     rank_order: str | Sequence[int | str] | None = None,
@@ -31,12 +31,12 @@ def topology(
     Args:
         source: A spec such as `torus:8x8`, the path of a file, or a topology document (the dictionary that a topology's
             JSON file holds).
-        bandwidth_Bps: The bandwidth, in bytes per second, of all links of a spec, or of the links of a file that have
-            none. By default a spec has its own (16e9 for most), and a file must have all. Of a skewed spec it is the
-            mean; a `cluster`, whose links differ, refuses it.
-        latency_s: The latency, one way and in seconds, of all links of a spec, or of the links of a file that have
-            none. By default a spec has its own (150e-9 for most), and links of a file get the median of the
-            others, or 0 if none has one. A `cluster` refuses it, too.
+        bandwidth_Bps: The bandwidth, in bytes per second or as a text such as `10Gbit/s`, of all links of a spec, or
+            of the links of a file that have none. By default a spec has its own (16e9 for most), and a file must have
+            all. Of a skewed spec it is the mean; a `cluster`, whose links differ, refuses it.
+        latency_s: The latency, one way and in seconds or as a text such as `5ms`, of all links of a spec, or of the
+            links of a file that have none. By default a spec has its own (150e-9 for most), and links of a file get
+            the median of the others, or 0 if none has one. A `cluster` refuses it, too.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name (docs/files.md). Each cap is modelled by
             a switch between the accelerator and its links, which `Topology.switches` counts. The value `none` leaves
@@ -56,14 +56,14 @@ def topology(
         TopologyWarning: If latencies were filled in or self-loops dropped (`treefold.importers.TopologyWarning`).
 
     Example:
-        >>> treefold.topology("ring:4", bandwidth_Bps=12.5e9)
+        >>> treefold.topology("ring:4", bandwidth_Bps="100Gbit/s")
         Topology("ring:4", ranks=4, links=8)
 
     """
     if bandwidth_Bps is not None:
-        bandwidth_Bps = checks.number("bandwidth_Bps", bandwidth_Bps, "bytes per second")
+        bandwidth_Bps = checks.quantity("bandwidth_Bps", bandwidth_Bps, "bytes per second", _core.parse_bandwidth)
     if latency_s is not None:
-        latency_s = checks.number("latency_s", latency_s, "seconds")
+        latency_s = checks.quantity("latency_s", latency_s, "seconds", _core.parse_time)
     if not isinstance(node_cap, str | os.PathLike | None):
         raise TreefoldError(f"node_cap {checks.shown(node_cap)} is not a cap; give 5Gbit/s, or a file of caps")
     if not isinstance(source, str | os.PathLike | Mapping):
