@@ -183,9 +183,9 @@ class PlannerOptions:
             Only packing, mtree, blink, multitree, topoadopt, psld and plink accept it. Source: MTree, section III-B.
         height: The maximum height of a tree, in the unit that the option heights selects. By default there is no
             limit. Only packing and mtree accept it. Source: MTree, section III-A.
-        heights: The unit of heights: hops counts the edges of a path; latency counts each link as its latency divided
-            by the network's smallest latency above 0, rounded up. One of `hops`, `latency`. Only packing and mtree
-            accept it. Source: MTree, section III-A.
+        heights: The unit of heights: hops counts the edges of a path, as people do; latency counts each link as its
+            latency divided by the network's smallest latency above 0, rounded up, as in the paper. One of `hops`,
+            `latency`. Only packing and mtree accept it. Source: MTree, section III-A.
         least_rate: The minimum rate of each tree, for example 10Mbit/s. By default packing has no minimum; that of
             mtree is 4 % of the mean bandwidth of the cables, or the highest rate that a single tree can have if that
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.

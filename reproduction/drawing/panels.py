@@ -95,6 +95,8 @@ def _figure(
                 _plain_ticks(axes.xaxis, (1,), {x for line in panel.lines for x, _, _ in line.points})
             first = first or axes
             _draw(axes, panel, styles)
+            if {line.name for line in panel.lines} - {line.name for line in panels[-1].lines}:
+                axes.legend(loc="lower right", frameon=False, fontsize=8)
         first.set_ylabel(y_label)
         if not log_y:
             first.set_ylim(bottom=0)
@@ -139,7 +141,7 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, dict[str, Any]]) -> N
             if axes.get_yscale() == "log":
                 low = [max(value, 0.05 * mean) for value, mean in zip(low, means, strict=True)]
             axes.fill_between(xs, low, high, color=style["color"], alpha=0.13, linewidth=0)
-        axes.plot(xs, means, gid=f"line-{line.name}", **style)
+        axes.plot(xs, means, gid=f"line-{line.name}", label=line.name, **style)
 
 
 def _name(axes: "Axes", panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None:

@@ -4,7 +4,9 @@
 //! `count` chunks take `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency delays
 //! a chunk but does not occupy a link; only the overhead of a message limits how small a chunk may be. A chunk waits
 //! for the chunks of all other trees on its links, which is `overhead`, and for the first chunk a part of `latency`.
-//! The best count is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
+//! Where a tree has several paths, latency, path and overhead are each that of the path with the most, which may be
+//! different ones, so that the model's time is never too low; on a chain it is the paper's equation (2). The best count
+//! is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
 
 use super::{Chunk, Direction, Draft, LaneRef, LaneRoutes, Pace, Phase, Tree, Walkable};
 use crate::error::Result;

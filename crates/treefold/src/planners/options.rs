@@ -46,8 +46,8 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub height: Option<u32>,
-    /// The unit of heights: hops counts the edges of a path; latency counts each link as its latency divided by the
-    /// network's smallest latency above 0, rounded up.
+    /// The unit of heights: hops counts the edges of a path, as people do; latency counts each link as its latency
+    /// divided by the network's smallest latency above 0, rounded up, as in the paper.
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
     /// The minimum rate of each tree, for example 10Mbit/s. By default packing has no minimum; that of mtree is 4 % of

@@ -234,8 +234,8 @@ impl Together<'_> {
         for plan in self.jobs.iter().map(|job| job.plan.walked()) {
             if in_network::applies(plan, options)? {
                 misfit!(
-                    "{} on {} would run on a fabric, where one job runs at a time and without background traffic; set \
-                     switches=routers if its switches only forward, or use the flow simulator",
+                    "{} on {} would run on a fabric, where one job runs at a time, without background traffic; use the \
+                     flow simulator, or set switches=routers if no plan needs its switches to reduce or multicast",
                     plan.algorithm,
                     plan.topology.name()
                 );
