@@ -14,6 +14,7 @@ import numpy as np
 import treefold
 from reproduction.mtree.chunks import Pipeline, pipelines
 from treefold import Plan, Topology, TreefoldError
+from treefold.planning import mtree as gost
 from treefold.planning.request import has_option
 
 SIZE_BYTES = 10**9
@@ -75,16 +76,21 @@ def network(name: str, skew: float, seed: int) -> Topology:
 @lru_cache(maxsize=4)
 def _plan(trial: Trial) -> Plan:
     """Plan a trial; kept for trials that measure several things of one plan."""
-    return treefold.plan(
-        network(trial.network, trial.skew, trial.seed).under("hockney"),
-        trial.algorithm,
-        size_bytes=SIZE_BYTES,
-        trees=trial.trees,
-        height=trial.height,
-        pipeline=trial.pipeline or not has_option(trial.algorithm, "pipeline"),
+    return treefold.plan(_network(trial), trial.algorithm, size_bytes=SIZE_BYTES, **_options(trial))
+
+
+def _network(trial: Trial) -> Topology:
+    return network(trial.network, trial.skew, trial.seed).under("hockney")
+
+
+def _options(trial: Trial) -> dict[str, Any]:
+    return {
+        "trees": trial.trees,
+        "height": trial.height,
+        "pipeline": trial.pipeline or not has_option(trial.algorithm, "pipeline"),
         **(_PUBLISHED if trial.algorithm == "mtree" and trial.tree_rate == "all" else {}),
-        seed=trial.seed if trial.algorithm in DRAWING else 1,
-    )
+        "seed": trial.seed if trial.algorithm in DRAWING else 1,
+    }
 
 
 def _measure_plan(trial: Trial) -> dict[str, Any]:
@@ -135,7 +141,7 @@ def with_counts(plan: Plan, counts: Sequence[int]) -> Plan:
 
 
 def _measure_offsets(trial: Trial) -> dict[str, Any]:
-    """Return simulated times with chunk counts off the best ones, and the times that Fig. 8 has of the same plan.
+    """Return times with chunk counts off the best ones, simulated and by the model, and Fig. 8's of the same plan.
 
     The reduce departs from its own best counts, the all-reduce from its own.
     """
@@ -147,15 +153,28 @@ def _measure_offsets(trial: Trial) -> dict[str, Any]:
     }
     halves: dict[str, Callable[[Plan], Plan]] = {"reduce": Plan.reduce_halves, "all_reduce": lambda whole: whole}
     for name, half in halves.items():
-        best = [best_count(tree) for tree in pipelines(half(plan), SIZE_BYTES)]
+        trees = pipelines(half(plan), SIZE_BYTES)
+        best = list(map(best_count, trees))
         shifted = [[max(count + offset, 1) for count in best] for offset in OFFSETS]
+        result[f"{name}_model_s"] = [
+            max(tree.time_s(SIZE_BYTES, count) for tree, count in zip(trees, counts, strict=True)) for counts in shifted
+        ]
         result[f"{name}_s"] = [seconds(half(with_counts(plan, counts))) for counts in shifted]
         result[f"{name}_one_chunk_s"] = seconds(half(with_counts(plan, [1] * len(best))))
     return result
 
 
+def _count_grown(trial: Trial) -> dict[str, Any]:
+    """Return how many trees GOST constructs, as the paper counts them: before shares decide which carry data."""
+    try:
+        return {"trees": len(gost.grow(_network(trial), treefold.PlannerOptions(**_options(trial))).rates)}
+    except TreefoldError:
+        return {"trees": 0}
+
+
 KINDS: dict[str, Callable[[Trial], dict[str, Any]]] = {
     "plan": _measure_plan,
+    "grown": _count_grown,
     "curves": _measure_curves,
     "offsets": _measure_offsets,
 }
