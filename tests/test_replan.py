@@ -104,7 +104,7 @@ def test_an_algorithm_that_fits_no_more_gives_way_unless_it_is_asked_for():
     plan, broken = treefold.plan(torus, "ring2d"), torus.without_links([("GPU0", "GPU1")])
     replanned = treefold.replan(plan, broken)
     assert replanned.plan.algorithm == "packing" and treefold.check(replanned.plan).correct
-    assert replanned.gave_way.startswith("ring2d does not fit any more (ring2d needs a 2-D torus")
+    assert replanned.gave_way.startswith("ring2d does not fit (ring2d needs a 2-D torus")
     assert replanned.gave_way.endswith("): packing takes its place")
     with pytest.raises(treefold.MisfitError, match="ring2d needs a 2-D torus"):
         treefold.replan(plan, broken, "ring2d")

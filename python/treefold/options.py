@@ -193,8 +193,8 @@ class PlannerOptions:
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
         tree_rate: The rate that mtree gives a tree each time it grows one: at most a quarter of the largest bandwidth
             of a cable, so that a tree may be grown several times (quarter), or the smallest capacity that any cable
-            of the network has left, as published (all). One of `quarter`, `all`. Only mtree accepts it. Source:
-            MTree, Algorithm 1, line 22.
+            of the network has left, but at least the least rate, as published (all). One of `quarter`, `all`. Only
+            mtree accepts it. Source: MTree, Algorithm 1, line 22.
         starts: The ranks at which mtree starts to grow a tree: a random rank, and if no tree from it is low enough,
             the others in turn (any); or only the random rank, and if that fails, no more trees are grown, as
             published (one). One of `any`, `one`. Only mtree accepts it. Source: MTree, Algorithm 1, lines 14 and 19.

@@ -240,7 +240,7 @@ def _first_that_fits(requests: Iterator[Request]) -> tuple[Request, Plan, str]:
         except MisfitError as error:
             if not misfits:
                 first, misfit = request, error
-            misfits.append(f"{request.algorithm} does not fit any more ({error})")
+            misfits.append(f"{request.algorithm} does not fit ({error})")
             continue
         return request, fresh, f"{misfits[0]}: {_giving_way(first, request, fresh)}" if misfits else ""
     raise misfit

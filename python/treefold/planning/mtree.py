@@ -3,6 +3,8 @@
 The algorithm is MTree's ("Efficient inter-datacenter all-reduce with multiple trees"). The core grows the trees (GOST,
 `planners/gost.rs`); an integer program decides how much each tree carries; each tree streams its part in chunks, as
 many as the alpha-beta model finds best (III-C). The network must consist of ranks joined by links in both directions.
+By default a tree takes a quarter of the widest cable at a time, and the growth goes on from other ranks where one
+fails; the options `tree_rate="all"` and `starts="one"` give the algorithm as it was published.
 
 Cost: n m for each tree over n ranks and m cables, and an integer program with a limit of time.
 

@@ -68,7 +68,7 @@ pub struct Options {
     pub rho: f64,
     /// The rate that mtree gives a tree each time it grows one: at most a quarter of the largest bandwidth of a cable,
     /// so that a tree may be grown several times (quarter), or the smallest capacity that any cable of the network has
-    /// left, as published (all).
+    /// left, but at least the least rate, as published (all).
     #[schemars(extend("x-planners" = ["mtree"], "x-paper" = "MTree, Algorithm 1, line 22"))]
     pub tree_rate: TreeRate,
     /// The ranks at which mtree starts to grow a tree: a random rank, and if no tree from it is low enough, the others
