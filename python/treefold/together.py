@@ -99,7 +99,7 @@ def background_of(load: float, message_bytes: int | str | None, seed: int | None
         TreefoldError: If a size or a seed is given without a load, or something is not a number.
 
     """
-    load = checks.number("background load", load, "a fraction of the injection bandwidth")
+    load = checks.number("background load", load, "injection bandwidths, such as 0.1")
     for name, given in (("size", message_bytes), ("seed", seed)):
         if given is not None and load == 0:
             raise TreefoldError(
