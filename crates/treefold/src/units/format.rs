@@ -4,10 +4,15 @@ use std::fmt;
 
 use super::{Bandwidth, Bytes, Frequency, Time};
 
+/// Returns the largest prefix of `steps` that leaves at least 1 of `value`, and the prefix's factor.
+fn prefix<'a>(value: f64, steps: &[(f64, &'a str)]) -> (f64, &'a str) {
+    *steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1])
+}
+
 /// Writes `value` with the largest prefix of `steps` that leaves at least 1.
 fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     let value = value + 0.0; // -0 becomes 0
-    let &(factor, unit) = steps.iter().find(|(factor, _)| value >= *factor).unwrap_or(&steps[steps.len() - 1]);
+    let (factor, unit) = prefix(value, steps);
     let text = format!("{:.3}", value / factor);
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -36,12 +41,23 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// Returns a number of bytes as a text: `64MiB` for 67108864. They may be what was asked for, which can be more than
-/// any vector has.
+/// Returns a number of bytes as a text: `64MiB` for 67108864, and `1GB` for 10^9, of which only decimal prefixes give
+/// the exact number. They may be what was asked for, which can be more than any vector has.
+///
+/// ```
+/// use treefold::units::format_bytes;
+///
+/// assert_eq!(format_bytes(3 << 29), "1.5GiB");
+/// assert_eq!(format_bytes(1_500_000_000), "1.5GB");
+/// ```
 pub fn format_bytes(bytes: u64) -> String {
-    const STEPS: [(f64, &str); 5] =
+    const BINARY: [(f64, &str); 5] =
         [((1u64 << 40) as f64, "TiB"), ((1u64 << 30) as f64, "GiB"), (1048576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
-    scaled(bytes as f64, &STEPS)
+    const DECIMAL: [(f64, &str); 5] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
+    // Three decimals write a number exactly if a thousand times it is a multiple of the prefix's factor.
+    let exact = |steps| u128::from(bytes) * 1000 % (prefix(bytes as f64, steps).0 as u128) == 0;
+    let only_decimal = exact(&DECIMAL) && !exact(&BINARY);
+    scaled(bytes as f64, if only_decimal { &DECIMAL } else { &BINARY })
 }
 
 /// Returns cycles a second as a text: `1.5GHz` for 1.5e9. They may be what was asked for, which can be 0.
