@@ -237,6 +237,17 @@ impl Bounds {
     /// Returns the bounds with a rate that a linear program has found for all-reduces, with or without the help of
     /// switches, and that is exact up to [`PROGRAM_TOLERANCE`] or only valid. The rate cannot be below an exact bound
     /// of the weaker kind: a difference is the program's rounding.
+    ///
+    /// ```
+    /// use treefold::bound::bounds;
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::Bandwidth;
+    ///
+    /// let b4 = bounds(&from_spec("b4", None, None)?);
+    /// let rate = Bandwidth::known(b4.all_reduce.rate.bytes_per_second() * 0.99);
+    /// assert_eq!(b4.tightened(false, rate, true).all_reduce.rate, rate);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn tightened(mut self, with_switches: bool, rate: Bandwidth, exact: bool) -> Self {
         let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
         let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };

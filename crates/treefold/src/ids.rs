@@ -49,6 +49,10 @@ macro_rules! ids {
 
         impl $name {
             /// Returns the number of the item at `index`.
+            ///
+            /// ```
+            /// assert_eq!(treefold::topology::NodeId::new(3), treefold::topology::NodeId(3));
+            /// ```
             #[inline]
             pub fn new(index: usize) -> Self {
                 debug_assert!(u32::try_from(index).is_ok(), "{index} does not fit into 32 bits");
@@ -56,12 +60,24 @@ macro_rules! ids {
             }
 
             /// Returns the index of the item.
+            ///
+            /// ```
+            /// let names = ["Paris", "Rome"];
+            /// let node = treefold::topology::NodeId(1);
+            /// assert_eq!(names[node.index()], names[node], "a number indexes a slice itself");
+            /// ```
             #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }
 
             /// Returns the first `count` numbers, in order.
+            ///
+            /// ```
+            /// use treefold::topology::NodeId;
+            ///
+            /// assert!(NodeId::first(3).eq([NodeId(0), NodeId(1), NodeId(2)]));
+            /// ```
             pub fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
                 (0..count as u32).map(Self)
             }

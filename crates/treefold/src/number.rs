@@ -19,6 +19,14 @@ use crate::error::{Error, Result, named};
 pub type Combine = fn(target: &mut [u8], source: &[u8]);
 
 /// A number type.
+///
+/// ```
+/// use treefold::number::Number;
+///
+/// assert_eq!("float32".parse::<Number>()?, Number::Float32);
+/// assert!("float33".parse::<Number>().is_err());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// IEEE half precision.
@@ -54,6 +62,13 @@ pub enum Number {
 }
 
 /// A reduction operator.
+///
+/// ```
+/// use treefold::number::Operator;
+///
+/// assert_eq!("max".parse::<Operator>()?, Operator::Max);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -129,6 +144,10 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 impl Number {
     /// Returns the name that NumPy and PyTorch have for the type.
+    ///
+    /// ```
+    /// assert_eq!(treefold::number::Number::Bfloat16.name(), "bfloat16");
+    /// ```
     pub fn name(self) -> &'static str {
         NUMBERS.iter().find(|row| row.1 == self).expect("every number has a row").0
     }
@@ -149,6 +168,10 @@ impl Operator {
     pub const ALL: [Self; 7] = [Self::Sum, Self::Prod, Self::Min, Self::Max, Self::Band, Self::Bor, Self::Bxor];
 
     /// Returns the name.
+    ///
+    /// ```
+    /// assert_eq!(treefold::number::Operator::Bxor.name(), "bxor");
+    /// ```
     pub fn name(self) -> &'static str {
         OPERATORS.iter().find(|row| row.1 == self).expect("every operator has a row").0
     }

@@ -21,6 +21,13 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     /// Returns the JSON Schema of the struct, which says all that its declaration says of every field.
     ///
     /// Each struct keeps what [`schema_of`] makes, because making it takes longer than planning a small network.
+    ///
+    /// ```
+    /// use treefold::options::Options as _;
+    /// use treefold::planners::Options;
+    ///
+    /// assert!(Options::schema()["properties"]["trees"]["description"].is_string());
+    /// ```
     fn schema() -> &'static Value;
 
     /// Sets the options that are `given` by name, and leaves the others at their defaults.
@@ -30,6 +37,16 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     ///
     /// # Errors
     /// If a name is unknown, or a value has another type or is out of range.
+    ///
+    /// ```
+    /// use treefold::options::Options as _;
+    /// use treefold::planners::Options;
+    ///
+    /// let given = serde_json::json!({ "least_rate": "2GB/s", "trees": 3 });
+    /// let options = Options::read(given.as_object().expect("it is one"))?;
+    /// assert_eq!(options.trees, Some(3));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     fn read(given: &Map<String, Value>) -> Result<Self> {
         let properties = properties::<Self>();
         let Ok(Value::Object(mut values)) = serde_json::to_value(Self::default()) else {
@@ -50,6 +67,13 @@ pub trait Options: Serialize + DeserializeOwned + JsonSchema + Default {
     ///
     /// # Errors
     /// If a value is out of range or not finite; the error names the option, its range and its value.
+    ///
+    /// ```
+    /// use treefold::options::Options as _;
+    /// use treefold::sim::packet::Options;
+    ///
+    /// assert!(Options { virtual_channels: 0, ..Options::default() }.check_ranges().is_err());
+    /// ```
     fn check_ranges(&self) -> Result<()> {
         let values =
             serde_json::to_value(self).map_err(|error| Error::new(format!("{} options: {error}", Self::WHAT)))?;

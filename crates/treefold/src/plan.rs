@@ -134,6 +134,16 @@ pub(crate) fn step_number(step: Option<Step>) -> u16 {
 }
 
 /// Trees that run together.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+/// assert_eq!(plan.phases.len(), 1);
+/// assert_eq!((plan.phases[0].trees.clone(), plan.phases[0].pace.is_stream()), (0..4, false));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// The trees of the phase.
@@ -164,6 +174,12 @@ pub enum Pace {
 
 impl Pace {
     /// Returns whether trees are cut into chunks, and do not run in steps.
+    ///
+    /// ```
+    /// use treefold::plan::{Pace, Sharing};
+    ///
+    /// assert!(Pace::Stream.is_stream() && !Pace::Step(Sharing::Shared).is_stream());
+    /// ```
     pub fn is_stream(self) -> bool {
         !matches!(self, Self::Step(_))
     }
@@ -262,6 +278,19 @@ pub const MAX_UNITS: u64 = 1 << 40;
 
 impl Edge {
     /// Returns the node from which the data come, and the node to which they go.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::Direction;
+    ///
+    /// let tree = &plan.trees[0];
+    /// let edge = plan.half(&plan.phases[0], tree, Direction::Up).next().expect("there are three");
+    /// assert_eq!(edge.ends(Direction::Up), (edge.child, edge.parent));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn ends(&self, direction: Direction) -> (NodeId, NodeId) {
         match direction {
             Direction::Up => (self.child, self.parent),
@@ -272,6 +301,16 @@ impl Edge {
 
 impl Tree {
     /// Returns how many units of the vector travel over the tree.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// let units: u64 = plan.trees.iter().map(|tree| tree.units()).sum();
+    /// assert_eq!(units, plan.units, "the trees share the vector");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn units(&self) -> u64 {
         self.span.end - self.span.start
     }

@@ -52,6 +52,15 @@ pub struct Link {
 
 impl Link {
     /// Returns the time that a bit needs when nothing else uses the link.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_time;
+    ///
+    /// let ring = from_spec("ring:3", None, Some(parse_time("2us")?))?;
+    /// assert_eq!(ring.links()[0].delay(), parse_time("2us")?);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn delay(&self) -> Time {
         self.latency + self.overhead
     }
@@ -85,6 +94,12 @@ pub enum Shape {
 }
 
 /// The rule for what a link's latency does.
+///
+/// ```
+/// let model: treefold::topology::LinkModel = "hockney".parse()?;
+/// assert_eq!(model, treefold::topology::LinkModel::Hockney);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkModel {
     /// Latency delays a message and occupies nothing: the next message follows at once.
@@ -185,21 +200,52 @@ impl Topology {
     }
 
     /// Returns the name that the file or spec has given.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// assert_eq!(from_spec("torus:4x4", None, None)?.name(), "torus:4x4");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns how many nodes are ranks; these are the nodes `0..ranks`.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// assert_eq!(from_spec("dgx2", None, None)?.ranks(), 16);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
     /// Returns all nodes, ranks first.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:3", None, None)?;
+    /// assert!(ring.nodes().iter().map(|node| &node.name).eq(["GPU0", "GPU1", "GPU2"]));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// Returns the numbers of all nodes.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let dgx2 = from_spec("dgx2:planes=1", None, None)?;
+    /// let switches = dgx2.node_ids().filter(|&node| dgx2.node(node).is_switch());
+    /// assert_eq!(switches.count(), 2);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn node_ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + Clone + use<> {
         NodeId::first(self.nodes.len())
     }
@@ -218,6 +264,13 @@ impl Topology {
     }
 
     /// Returns a node by its number.
+    ///
+    /// ```
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// assert_eq!(from_spec("ring:3", None, None)?.node(NodeId(2)).name, "GPU2");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node]
     }
@@ -293,6 +346,14 @@ impl Topology {
     }
 
     /// Returns how many nodes are accelerators, ranks or not.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let line = from_spec("line:3", None, None)?.with_ranks(&[0, 2])?;
+    /// assert_eq!((line.num_accelerators(), line.ranks()), (3, 2), "the middle one relays");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn num_accelerators(&self) -> usize {
         self.nodes.iter().filter(|node| !node.is_switch()).count()
     }
@@ -308,6 +369,14 @@ impl Topology {
     }
 
     /// Returns whether a caller gave the order of the ranks, in which a ring then visits them.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:3", None, None)?;
+    /// assert!(!ring.is_ordered() && ring.with_ranks(&[2, 0, 1])?.in_given_order().is_ordered());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn is_ordered(&self) -> bool {
         self.ordered
     }

@@ -114,12 +114,22 @@ impl Bytes {
     ///
     /// # Panics
     /// If they are more than any vector can have.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::Bytes::known(1 << 20), treefold::units::parse_bytes("1MiB")?);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn known(bytes: u64) -> Self {
         assert!(bytes <= MAX_BYTES, "a vector has at most 1e18 bytes");
         Self(bytes)
     }
 
     /// Returns the number of bytes.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::parse_bytes("1KiB")?.get(), 1024);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -153,12 +163,22 @@ impl Bandwidth {
     ///
     /// # Panics
     /// If `bytes_per_second` is not positive.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::Bandwidth::known(1e9), treefold::units::parse_bandwidth("8Gbit/s")?);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn known(bytes_per_second: f64) -> Self {
         assert!(bytes_per_second > 0.0, "a bandwidth is positive");
         Self(bytes_per_second)
     }
 
     /// Returns the bytes a second.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::parse_bandwidth("100Gbit/s")?.bytes_per_second(), 12.5e9);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn bytes_per_second(self) -> f64 {
         self.0
     }
@@ -182,11 +202,21 @@ impl Time {
     pub const ZERO: Self = Self(0);
 
     /// Returns the time of a constant, or of what was computed; it may be longer than what people may write.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::Time::from_picoseconds(150_000), treefold::units::parse_time("150ns")?);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn from_picoseconds(picoseconds: u64) -> Self {
         Self(picoseconds)
     }
 
     /// Returns the number of picoseconds.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::parse_time("1us")?.picoseconds(), 1_000_000);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn picoseconds(self) -> u64 {
         self.0
     }
@@ -255,12 +285,22 @@ impl Frequency {
     ///
     /// # Panics
     /// If `hertz` is not positive, or infinite.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::Frequency::known(1e9), treefold::units::parse_frequency("1GHz")?);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn known(hertz: f64) -> Self {
         assert!(hertz.is_finite() && hertz > 0.0, "a frequency is positive and finite");
         Self(hertz)
     }
 
     /// Returns the cycles a second.
+    ///
+    /// ```
+    /// assert_eq!(treefold::units::parse_frequency("1.5GHz")?.hertz(), 1.5e9);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub const fn hertz(self) -> f64 {
         self.0
     }

@@ -22,11 +22,24 @@ ids! {
 
 impl BufferId {
     /// Returns the buffer that is the vector of `rank`.
+    ///
+    /// ```
+    /// use treefold::plan::schedule::BufferId;
+    /// use treefold::topology::NodeId;
+    ///
+    /// assert_eq!(BufferId::of_rank(NodeId(2)).rank(4), Some(NodeId(2)));
+    /// ```
     pub fn of_rank(rank: NodeId) -> Self {
         Self(rank.0)
     }
 
     /// Returns the rank, among the first `ranks`, whose vector the buffer is.
+    ///
+    /// ```
+    /// use treefold::plan::schedule::BufferId;
+    ///
+    /// assert_eq!(BufferId(4).rank(4), None, "it is a switch's buffer, or a local copy");
+    /// ```
     pub fn rank(self, ranks: u32) -> Option<NodeId> {
         (self.0 < ranks).then_some(NodeId(self.0))
     }
@@ -44,6 +57,16 @@ pub enum Op {
 }
 
 /// Rows of different lengths, stored one after the other.
+///
+/// ```
+/// use treefold::plan::schedule::Csr;
+///
+/// let mut rows = Csr::default();
+/// rows.push_row([1, 2]);
+/// rows.push_row([]);
+/// assert_eq!(rows.row(0usize), [1, 2]);
+/// assert!(rows.rows().map(<[i32]>::len).eq([2, 0]));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Csr<T> {
     /// Row `i` is `items[first[i]..first[i + 1]]`.
@@ -117,16 +140,54 @@ pub struct Schedule {
 
 impl Schedule {
     /// Returns how many transfers there are.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::lower;
+    ///
+    /// let schedule = lower(&plan, 1024, 4)?;
+    /// assert_eq!(schedule.len(), 4 * 3 * 2, "four trees have three edges each, used up and down");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.op.len()
     }
 
     /// Returns whether nothing is transferred.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::lower;
+    ///
+    /// assert!(!lower(&plan, 1024, 4)?.is_empty());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.op.is_empty()
     }
 
     /// Returns the numbers of all transfers, in order.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::lower;
+    ///
+    /// let schedule = lower(&plan, 1024, 4)?;
+    /// for id in schedule.ids() {
+    ///     let earlier = schedule.dependencies.row(id);
+    ///     assert!(earlier.iter().all(|&before| before < id), "transfers are in an order that respects them");
+    /// }
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = TransferId> + ExactSizeIterator + Clone + use<> {
         TransferId::first(self.len())
     }
@@ -137,11 +198,36 @@ impl Schedule {
     }
 
     /// Returns the nodes between which transfer `id` moves data.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::lower;
+    ///
+    /// let schedule = lower(&plan, 1024, 4)?;
+    /// let [from, to] = schedule.ends(schedule.ids().next().expect("there is one"));
+    /// assert!(ring.outgoing(from).iter().any(|&link| ring.link(link).target == to));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn ends(&self, id: TransferId) -> [NodeId; 2] {
         [self.source[id], self.target[id]].map(|buffer| self.buffers[buffer])
     }
 
     /// Returns how many elements transfer `id` moves.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// use treefold::plan::lower;
+    ///
+    /// let schedule = lower(&plan, 1024, 4)?;
+    /// assert!(schedule.ids().all(|id| schedule.elements_of(id) == 256), "a tree has a quarter");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn elements_of(&self, id: TransferId) -> u64 {
         self.pieces.row(id).iter().map(|piece| piece.end - piece.start).sum()
     }
@@ -160,6 +246,20 @@ pub(crate) fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
 }
 
 /// Returns the elements, numbered as in the schedule, with which `rank` starts.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+/// use treefold::plan::{Collective, derive, schedule::input};
+/// use treefold::topology::NodeId;
+///
+/// assert_eq!(input(&plan, 1024, NodeId(1)), 0..1024);
+/// let gather = derive(plan, Collective::AllGather, NodeId(0))?;
+/// assert_eq!(input(&gather, 1024, NodeId(1)), 256..512, "each rank starts with its block");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn input(plan: &Draft, elements: u64, rank: NodeId) -> Range<u64> {
     let held = held(plan, elements, rank, plan.collective.definition().before).unwrap_or(0..0);
     let first = if plan.collective.is_personalized() { u64::from(rank) * elements } else { 0 };
@@ -167,6 +267,19 @@ pub fn input(plan: &Draft, elements: u64, rank: NodeId) -> Range<u64> {
 }
 
 /// Returns the elements, numbered as in the schedule, of which the result of `rank` consists.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+/// use treefold::plan::{Collective, derive, schedule::output};
+/// use treefold::topology::NodeId;
+///
+/// let scatter = derive(plan, Collective::ReduceScatter, NodeId(0))?;
+/// assert_eq!(output(&scatter, 1024, NodeId(3)), [768..1024]);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn output(plan: &Draft, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
     let Some(held) = held(plan, elements, rank, plan.collective.definition().after) else { return Vec::new() };
     if !plan.collective.is_personalized() {

@@ -32,6 +32,10 @@ pub enum Opcode {
 
 impl Opcode {
     /// Returns the name that the paper uses.
+    ///
+    /// ```
+    /// assert_eq!(treefold::plan::tables::Opcode::Nop.name(), "NOP");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Self::Reduce => "Reduce",
@@ -42,6 +46,19 @@ impl Opcode {
 }
 
 /// An entry of a schedule table.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+/// # use treefold::plan::tables::{Tables, lower_for_interfaces};
+/// # let schedule = lower_for_interfaces(&plan, 1024, 4)?;
+/// let tables = Tables::new(&plan, &schedule, 4, true)?;
+/// let first = &tables.of_rank[0][0];
+/// assert_eq!((first.op.name(), first.step, first.size), ("Reduce", 1, 1024));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The kind of the entry.
@@ -89,12 +106,36 @@ const MAX_NOPS: usize = 1 << 22;
 ///
 /// # Errors
 /// If the plan asks for more chunks than treefold handles.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// use treefold::plan::tables::lower_for_interfaces;
+///
+/// let plan = planners::plan("dbtree", &ring, &Options::default())?;
+/// let schedule = lower_for_interfaces(&plan, 1024, 4)?;
+/// assert_eq!(schedule.chunk.iter().max(), Some(&1), "four ranks cut each tree into two sub-flows");
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn lower_for_interfaces(plan: &Plan, elements: u64, element_bytes: u64) -> Result<Schedule> {
     lower_in_sub_flows(plan, elements, element_bytes, MESSAGE, (plan.ranks() / 2).max(1))
 }
 
 /// Returns whether ranks let steps pass in which they have nothing to send. That keeps links free only where the plan
 /// promises that no link is used twice in a step.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use treefold::planners::{self, Options};
+/// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+/// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+/// use treefold::plan::tables::lockstep;
+///
+/// assert!(lockstep(&plan), "MultiTree uses no link twice in a step");
+/// assert!(!lockstep(&planners::plan("dbtree", &ring, &Options::default())?));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
 pub fn lockstep(plan: &Plan) -> bool {
     plan.phases.iter().all(|phase| matches!(phase.pace, Pace::Step(Sharing::Transfers(_))))
 }
@@ -148,12 +189,36 @@ impl Tables {
     }
 
     /// Returns how many entries the longest table has.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::tables::{Tables, lower_for_interfaces};
+    /// # let schedule = lower_for_interfaces(&plan, 1024, 4)?;
+    /// let tables = Tables::new(&plan, &schedule, 4, true)?;
+    /// assert_eq!(tables.entries(), tables.of_rank[0].len(), "all ranks of a ring send as often");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn entries(&self) -> usize {
         self.of_rank.iter().map(Vec::len).max().unwrap_or(0)
     }
 
     /// Returns the bits of an entry, whose fields are whole bytes: Op, FlowID, Parent, Children, Step (two bytes),
     /// Start Addr and Size (eight each). For 64 nodes with four links that is the paper's 200.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::tables::{Tables, lower_for_interfaces};
+    /// # let schedule = lower_for_interfaces(&plan, 1024, 4)?;
+    /// let tables = Tables::new(&plan, &schedule, 4, true)?;
+    /// assert_eq!(tables.entry_bits() % 8, 0);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn entry_bits(&self) -> u64 {
         let bytes = |values: u64| u64::from(values.max(2).next_power_of_two().ilog2()).div_ceil(8);
         // The field holds a node, or none.

@@ -75,11 +75,28 @@ pub struct Resources {
 
 impl Resources {
     /// Returns cables as resources if both directions are alike, or else links.
+    ///
+    /// ```
+    /// use treefold::planners::forest::Resources;
+    /// use treefold::topology::from_spec;
+    ///
+    /// let resources = Resources::new(&from_spec("ring:4", None, None)?);
+    /// assert_eq!((resources.of_link.len(), resources.capacity.len()), (8, 4), "a cable has two links");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn new(topology: &Topology) -> Self {
         Self::joined(topology, topology.is_symmetric())
     }
 
     /// Returns links as resources, even if both directions are alike: for trees whose halves differ.
+    ///
+    /// ```
+    /// use treefold::planners::forest::Resources;
+    /// use treefold::topology::from_spec;
+    ///
+    /// assert_eq!(Resources::of_links(&from_spec("ring:4", None, None)?).capacity.len(), 8);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn of_links(topology: &Topology) -> Self {
         Self::joined(topology, false)
     }
@@ -195,6 +212,18 @@ impl Lengths {
 
     /// Returns the height of a tree, which is that of its higher half: its edges if heights count hops, or else the sum
     /// of its links' lengths.
+    ///
+    /// ```
+    /// use treefold::planners::Heights;
+    /// use treefold::planners::forest::Lengths;
+    /// use treefold::planners::packing::shortest_tree;
+    /// use treefold::topology::{NodeId, from_spec};
+    ///
+    /// let line = from_spec("line:5", None, None)?;
+    /// let end = shortest_tree(&line, NodeId(0), Heights::Hops);
+    /// assert_eq!(Lengths::new(&line, Heights::Hops).height(&line, &end), 4);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn height(&self, topology: &Topology, tree: &SpanningTree) -> u64 {
         let down = self.height_of_half(topology, &tree.down, Direction::Down);
         let up = tree.up.as_ref().map(|routes| self.height_of_half(topology, routes, Direction::Up));

@@ -5,16 +5,39 @@ use crate::units::Bandwidth;
 
 impl Topology {
     /// Returns all directed links.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// assert_eq!(from_spec("ring:4", None, None)?.links().len(), 8, "a cable is two links");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
     /// Returns the numbers of all links.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let b4 = from_spec("b4", None, None)?;
+    /// let busy = b4.link_ids().max_by_key(|&link| b4.link(link).latency).expect("there are links");
+    /// assert!(b4.link(busy).latency >= b4.links()[0].latency);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn link_ids(&self) -> impl DoubleEndedIterator<Item = LinkId> + ExactSizeIterator + Clone + use<> {
         LinkId::first(self.links.len())
     }
 
     /// Returns a link by its number.
+    ///
+    /// ```
+    /// use treefold::topology::{LinkId, NodeId, from_spec};
+    ///
+    /// assert_eq!(from_spec("ring:4", None, None)?.link(LinkId(0)).source, NodeId(0));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link]
     }
@@ -75,6 +98,16 @@ impl Topology {
 
     /// Returns whether every link has an opposite one of the same bandwidth. Latencies may differ: a mirrored half then
     /// takes longer than the other one, but overloads nothing.
+    ///
+    /// ```
+    /// use treefold::topology::{Directions, from_spec};
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// assert!(ring.is_symmetric());
+    /// let one_way = ring.without_links(&[("GPU0".into(), "GPU1".into())], Directions::OneWay)?;
+    /// assert!(!one_way.is_symmetric(), "only the way back is left");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn is_symmetric(&self) -> bool {
         self.link_ids()
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
@@ -82,6 +115,15 @@ impl Topology {
 
     /// Returns the sum, over all cables, of the lesser bandwidth of both directions; it is `None` if a link has no
     /// opposite one, or if there are no links.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    /// use treefold::units::parse_bandwidth;
+    ///
+    /// let ring = from_spec("ring:4", Some(parse_bandwidth("1GB/s")?), None)?;
+    /// assert_eq!(ring.cable_capacity(), Some(parse_bandwidth("4GB/s")?));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
     pub fn cable_capacity(&self) -> Option<Bandwidth> {
         let both = |link: LinkId| {
             let back = self.reverse(link)?;
