@@ -116,6 +116,23 @@ def test_gml_with_colliding_labels_and_parallel_edges():
     assert document["nodes"][2]["kind"] == "switch"
 
 
+@pytest.mark.parametrize(
+    ("attributes", "bandwidth"),
+    [
+        ('LinkSpeedRaw 1e9 LinkSpeed "10" LinkSpeedUnits "G" LinkLabel "5 Gbps"', 1.25e8),
+        ('LinkSpeed "10" LinkSpeedUnits "G" LinkLabel "5 Gbps"', 1.25e9),
+        ('LinkSpeed "155-622" LinkSpeedUnits "M" LinkLabel "45 Mbps"', 5.625e6),
+        ('LinkLabel "5 Gbps"', 6.25e8),
+        ('LinkLabel "5 Gbps" capacity "1Gbit/s"', 1.25e8),
+        ('LinkLabel "Lit Fibre" LinkSpeed "10"', 7),
+    ],
+)
+def test_a_link_of_the_topology_zoo_has_the_speed_that_can_be_read(attributes, bandwidth, tmp_path):
+    text = f"graph [ node [ id 0 ] node [ id 1 ] edge [ source 1 target 0 {attributes} ] ]"
+    document = quietly(put(tmp_path, "zoo.gml", text), bandwidth_Bps=7)
+    assert values(document, "bandwidth_Bps") == [bandwidth]
+
+
 def test_gml_may_be_directed(tmp_path):
     text = "graph [ directed 1 multigraph 1 node [ id 0 ] node [ id 1 ] edge [ source 1 target 0 ] ]"
     document = quietly(put(tmp_path, "d.gml", text), bandwidth_Bps=7)

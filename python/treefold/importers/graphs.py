@@ -40,7 +40,7 @@ def graph_document(graph: Graph, where: str) -> Document:
 
     A node's name is its attribute `name` or `label`, or else its id; a label of several nodes becomes `label (id)`.
     Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude. Edges may have bandwidth_Bps, a
-    bandwidth or capacity with a unit, LinkSpeedRaw, latency_s, a latency with a unit, and overhead_s.
+    bandwidth or capacity with a unit, latency_s, a latency with a unit, overhead_s, and what Topology Zoo writes.
 
     Raises:
         TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.

@@ -43,11 +43,15 @@ class Quantity(NamedTuple):
     place: str = ""
 
 
+_ZOO_RAW = "LinkSpeedRaw"
+_ZOO_QUANTITY = Quantity("bandwidth_Bps", _ZOO_RAW, "bit/s")
+
+
 @lru_cache(maxsize=1024)
 def quantity_of(label: str, place: str = "attribute") -> Quantity | None:
     """Return the quantity of a label such as `bandwidth`, `bandwidth_Gbit/s`, `rtt_ms` or `LinkSpeedRaw`; else None."""
-    if label == "LinkSpeedRaw":
-        return Quantity("bandwidth_Bps", label, "bit/s")
+    if label == _ZOO_RAW:
+        return _ZOO_QUANTITY
     word, _, unit = label.partition("_")
     return quantity(word.lower(), unit or None, place)
 
@@ -222,7 +226,7 @@ def truth(value: object, where: str, what: str) -> bool:
 def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float]:
     """Return the fields bandwidth_Bps, latency_s and overhead_s of attributes such as `capacity` and `rtt_ms`.
 
-    Topology Zoo's LinkSpeedRaw counts only if no other attribute gives the bandwidth.
+    What Topology Zoo writes counts only if no other attribute gives the bandwidth.
 
     Raises:
         TreefoldError: If a value is wrong, or two attributes give the same field.
@@ -230,12 +234,34 @@ def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float
     """
     found: dict[str, float] = {}
     origin: dict[str, str] = {}
-    for label in sorted(attributes, key="LinkSpeedRaw".__eq__):
-        quantity = quantity_of(label)
+    for label in attributes:
+        quantity = quantity_of(label) if label != _ZOO_RAW else None
         value = measure(attributes[label], quantity, where) if quantity else None
-        if quantity is None or value is None or (label == "LinkSpeedRaw" and quantity.field in found):
+        if quantity is None or value is None:
             continue
         if quantity.field in found:
             raise fail(where, f"'{origin[quantity.field]}' and '{label}' both give its {quantity.field}; keep one")
         found[quantity.field], origin[quantity.field] = value, label
-    return found
+    zoo = None if "bandwidth_Bps" in found else _zoo_bandwidth(attributes, where)
+    return found if zoo is None else found | {"bandwidth_Bps": zoo}
+
+
+def _zoo_bandwidth(attributes: Mapping[str, object], where: str) -> float | None:
+    """Return the bandwidth that the Internet Topology Zoo gives a link; None if it gives none that can be read.
+
+    LinkSpeedRaw is a number. LinkSpeed with LinkSpeedUnits (`10` and `G`) and LinkLabel (`10 Gbps`) are for people, so
+    they may say anything.
+    """
+    raw = measure(attributes.get(_ZOO_RAW), _ZOO_QUANTITY, where)
+    if raw is not None:
+        return raw
+    unit = str(attributes.get("LinkSpeedUnits", ""))
+    speed = f"{attributes.get('LinkSpeed')}{unit}{'bit/s' if len(unit) == 1 else ''}"
+    return _readable_bandwidth(speed) or _readable_bandwidth(str(attributes.get("LinkLabel")))
+
+
+def _readable_bandwidth(text: str) -> float | None:
+    try:
+        return parse_bandwidth(text)
+    except TreefoldError:
+        return None
