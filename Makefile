@@ -7,6 +7,11 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
+# Many tests wait for a timeout or a connection: there are more of them at once than cores.
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+THREADS := $(shell echo $$(( 2 * $(CORES) )))
+WORKERS := $(shell echo $$(( $(CORES) + 1 )))
+
 # Of `make fuzz` and `make fuzz-core`: for how long, from which seed, in how many processes, and which targets.
 FOR ?= 10m
 SEED ?= 1
@@ -30,8 +35,8 @@ options: setup ## Write what follows from the options that the core declares: Py
 	@$(BIN)/python -m tools.options
 
 test: setup ## Fast tests, Rust and Python.
-	cargo test --quiet --release --workspace
-	$(BIN)/pytest -n auto --dist worksteal
+	RUST_TEST_THREADS=$(THREADS) cargo test --quiet --release --workspace
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4py and MPICH into .venv-mpi.
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi $(if $(CI),--reinstall-package treefold)
@@ -42,8 +47,8 @@ test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB
 	.venv-torch/bin/pytest tests_torch
 
 test-slow: setup ## The long cases: all random networks, large networks, figures of the papers; Rust's with checks of overflow.
-	cargo test --quiet --workspace -- --include-ignored
-	$(BIN)/pytest -n auto -m slow
+	RUST_TEST_THREADS=$(THREADS) cargo test --quiet --workspace -- --include-ignored
+	$(BIN)/pytest -n $(WORKERS) -m slow
 
 test-long: setup ## 10,000 random all-reduces over TCP: no wrong result, nothing left behind; two minutes.
 	$(BIN)/pytest tests_long

@@ -288,7 +288,7 @@ def test_what_cannot_be_in_python_is_one_clear_line(make, message):
 def test_an_interrupt_does_not_wait_for_simulations():
     arguments = ("train", "bert-large", "fattree:8,2", "-a", "dbtree", "--overlap", "layer", "--simulator", "packet")
     running = subprocess.Popen([TREEFOLD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2.5)
+    time.sleep(1.5)
     assert running.poll() is None
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=5) == ("", "interrupted\n")
