@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from commands import TREEFOLD
+from commands import TREEFOLD, command
 from treefold.rendezvous.sockets import free_port
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -25,6 +25,8 @@ ELSEWHERE = ("with torchrun", "with mpiexec")
 RUN = ("sh", "console", "python")
 DATA = ("text", "csv", "json", "toml", "dot", "gml", "graphml")
 WORKERS = 2
+SHELL = re.compile(r"[|&;<>$`*]")
+"""Characters that mean something to a shell."""
 PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
@@ -108,13 +110,30 @@ def _succeed(processes: list[subprocess.Popen[str]], text: str) -> None:
     assert [process.returncode for process in processes] == [0] * len(processes), f"{text}\n{errors}"
 
 
-def _printed(command: str, folder: Path) -> str:
-    """Return what a line prints in a shell that finds treefold and python."""
+def _printed(line: str, folder: Path) -> str:
+    """Return what a line prints in a shell that finds treefold and python.
+
+    A line that is nothing but a command of treefold runs within this process, which saves the start of another.
+    """
+    words = shlex.split(line)
+    if words[0] == "treefold" and not SHELL.search(line):
+        done = _command_in(folder, words[1:])
+        assert done.returncode == 0, (line, done.stderr)
+        return str(done.stdout)
     environment = os.environ | {"PATH": f"{TREEFOLD.parent}{os.pathsep}{os.environ['PATH']}"}
     how: dict[str, Any] = {"shell": True, "cwd": folder, "env": environment, "timeout": 60}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **how)
-    assert done.returncode == 0, (command, done.stderr)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, **how)
+    assert done.returncode == 0, (line, done.stderr)
     return str(done.stdout)
+
+
+def _command_in(folder: Path, arguments: list[str]) -> "subprocess.CompletedProcess[str]":
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        return command(*arguments)
+    finally:
+        os.chdir(here)
 
 
 def compare(command: str, expected: str, seen: str) -> None:

@@ -292,7 +292,7 @@ def test_steps_know_stars_only_where_there_are_several_partners():
 
 def test_local_writes_a_file_that_plan_takes(tmp_path):
     file = tmp_path / "net.json"
-    run = start("probe", "--local", 3, "--seconds", 2, "-o", file, "--json")
+    run = start("probe", "--local", 3, "--seconds", 3, "-o", file, "--json")
     assert run.returncode == 0, run.stderr
     assert set(json.loads(run.stdout)) == {"transfer_s", "transfer_most_bytes", "nodes", "links", "together", "notes"}
     assert run.stderr.count("\n") == 1
