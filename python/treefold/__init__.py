@@ -2,7 +2,8 @@
 
 The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). The functions are:
 
-- networks: `topology` makes one, `describe` counts its parts, and `bound` says what no all-reduce on it can beat.
+- networks: `topology` makes one, `describe` counts its parts, and `bound` says which rates and latency no all-reduce on
+  it can beat.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user has interrupted a long call; `rows` holds the results so far.
+    """The user has interrupted a long call.
+
+    It is a `KeyboardInterrupt`, and no `TreefoldError`. Its `rows` are the predictions or iterations made before.
 
     Example:
         >>> try:
@@ -60,8 +62,8 @@ def compare(
             cannot plan is left out with a warning.
         sizes_bytes: The sizes of the vector, each in bytes or as a text with a unit such as `1MiB`.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
-            the packet simulator runs the plans. Each plan gets the options that it reads, and a warning names those
-            that none reads.
+            the packet simulator runs the plans. Each plan gets those options of the machine that it reads, and a
+            warning names those that none reads.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.

@@ -29,8 +29,8 @@ class TreefoldError(ValueError):
 class OutsideError(TreefoldError, OSError):
     """Something outside of treefold has failed: a file, a disk, an address or a socket.
 
-    It is an `OSError`, too, so that whoever handles failures of the operating system handles it. `errno` is not set;
-    the message has the system's words.
+    It is an `OSError`, too, so that code that catches `OSError` catches it. `errno` is not set; the message has the
+    system's words.
 
     Example:
         >>> try:

@@ -44,7 +44,7 @@ class BackgroundReport(Record):
     """The short messages that accelerators sent to each other beside the jobs.
 
     Attributes:
-        load: The part of the bandwidth of all its links, from 0 to below 1, that each accelerator sent.
+        load: The fraction of the bandwidth of its links together, from 0 to below 1, that each accelerator sent.
         message_bytes: The size of a message, in bytes.
         messages: How many messages were sent before the last job ended; None from the flow simulator, which takes
             their share from the bandwidth of links instead.

@@ -31,9 +31,9 @@ def topology(
     Args:
         source: A spec such as `torus:8x8`, the path of a file, or a topology document (the dictionary that a topology's
             JSON file holds).
-        bandwidth_Bps: The bandwidth, in bytes per second or as a text such as `10Gbit/s`, of all links of a spec, or
-            of the links of a file that have none. By default a spec has its own (16e9 for most), and a file must have
-            all. Of a skewed spec it is the mean; a `cluster`, whose links differ, refuses it.
+        bandwidth_Bps: The bandwidth, in bytes per second or as a text such as `10Gbit/s`, of all links of a spec, or of
+            the links of a file that have none. By default a spec has its own (16e9 for most), and each link of a file
+            must have one. For a spec with skewness it is the mean; a `cluster`, whose links differ, refuses it.
         latency_s: The latency, one way and in seconds or as a text such as `5ms`, of all links of a spec, or of the
             links of a file that have none. By default a spec has its own (150e-9 for most), and links of a file get
             the median of the others, or 0 if none has one. A `cluster` refuses it, too.

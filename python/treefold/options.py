@@ -31,9 +31,9 @@ class Machine:
             (message). One of `packet`, `message`. Source: MultiTree, section IV-B.
         virtual_channels: The number of virtual channels of each link and of each injection port. From 1 to 16.
             Source: MultiTree, Table III.
-        kept_channels: The number of virtual channels, of each class on each link, that are left to background traffic
-            by the messages of plans; by default 1 with flow_control=message, and else 0. From 0 to 15. Source:
-            MultiTree, section IV-B.
+        kept_channels: The number of virtual channels, of each class on each link, that messages of plans leave to
+            background traffic; by default 1 with flow_control=message, and else 0. From 0 to 15. Source: MultiTree,
+            section IV-B.
         buffer_flits: The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as
             keep a link busy during a credit's round trip. Source: MultiTree, Table III.
         flit: The size of a flit; the payload of a packet must be a multiple of it. From 1B to 64KiB. Source:
@@ -58,11 +58,11 @@ class Machine:
             `routers`, `fabric`. Source: in-network, section IV.
         table: The size of the reduction table of each port of a switch; by default 4KiB for pulls, and 256B for
             pushes, or more if many operands meet in few ports. Source: in-network, sections IV-D and VI-C.
-        wave: The size of a wave, which is a group of requests that a rank issues together. Source: in-network,
-            section IV-F.
+        wave: The size of a wave: the consecutive bytes of the vector that a rank requests together. Source:
+            in-network, section IV-F.
         waves: The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for
-            multicasts, and for pushes as many as all reduction tables hold, but at least 16. Source: in-network,
-            section IV-F.
+            plans in which switches only multicast, and for pushes as many as all reduction tables hold, but at least
+            16. Source: in-network, section IV-F.
         speedup: The internal speed-up of a switch: the number of flits that an output takes in from inside the switch
             while the fastest link of the switch carries one. Source: in-network, section IV-E.
         queue_flits: The number of flits that a switch's output queue holds for each class of virtual channels; by
@@ -84,7 +84,7 @@ class Machine:
             in-network, section IV-F.
         reorder: The number of waiting requests from which an accelerator picks the next at random; 1 keeps them in
             order. Source: in-network, section IV-F.
-        window: The maximum number of requests that wait at each port of an accelerator.
+        window: The maximum number of requests that queue to leave at each port of an accelerator.
         credit: The event that ends a wave of pulls, so that the next may begin: its results are in the memory of the
             rank that pulls (result), or all ranks have acknowledged them (acknowledgement). One of `result`,
             `acknowledgement`. Source: in-network, section IV-F.
@@ -108,7 +108,7 @@ class Machine:
         retry_cycles: The number of cycles after which a wave that found no counter asks again. Source: in-network,
             section IV-F.
         retries: The number of retries of the same packet on a link, or of a wave that finds no counter, after which
-            the host gets an error. Source: in-network, sections IV-E and IV-F.
+            the simulation ends with an error that names it. Source: in-network, sections IV-E and IV-F.
         fence: The moment at which software sends the flag after its data: at once, as the network keeps their order
             (ordered), or when all of the data are acknowledged (acknowledged). One of `ordered`, `acknowledged`.
             Source: in-network, section V.
@@ -183,9 +183,9 @@ class PlannerOptions:
             Only packing, mtree, blink, multitree, topoadopt, psld and plink accept it. Source: MTree, section III-B.
         height: The maximum height of a tree, in the unit that the option heights selects. By default there is no
             limit. Only packing and mtree accept it. Source: MTree, section III-A.
-        heights: The unit of heights: hops counts the edges of a path, as people do; latency counts each link as its
-            latency divided by the network's smallest latency above 0, rounded up, as in the paper. One of `hops`,
-            `latency`. Only packing and mtree accept it. Source: MTree, section III-A.
+        heights: The unit of heights: hops counts the edges of a path; latency counts each link as its latency divided
+            by the network's smallest latency above 0, rounded up, as in the paper. One of `hops`, `latency`. Only
+            packing and mtree accept it. Source: MTree, section III-A.
         least_rate: The minimum rate of each tree, for example 10Mbit/s. By default packing has no minimum; that of
             mtree is 4 % of the mean bandwidth of the cables, or the highest rate that a single tree can have if that
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
@@ -204,9 +204,10 @@ class PlannerOptions:
             if not, each node sends its data in one piece. Only packing, mtree, blink, innet, innet-push, innet-pull
             and dbtree accept it. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
-            has farthest to go first (remaining-height). By default multitree tries both on direct networks of at most
-            1024 ranks that are not grids, and keeps the faster plan; on all other networks the order is ascending.
-            One of `ascending`, `remaining-height`. Only multitree accepts it. Source: MultiTree, Algorithm 1.
+            has farthest to go first (remaining-height). By default multitree tries both on direct networks that are
+            no grids and have at most 1024 ranks, and keeps the faster plan; on all other networks the order is
+            ascending. One of `ascending`, `remaining-height`. Only multitree accepts it. Source: MultiTree, Algorithm
+            1.
         neighbor_order: The order in which multitree tries a node's links: the order of the network, which on grids is
             north, south, west, east (listed), or its reverse (reversed). One of `listed`, `reversed`. Only multitree
             accepts it. Source: MultiTree, section III-C.

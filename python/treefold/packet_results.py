@@ -41,8 +41,8 @@ class FabricReport(Record):
         failed_allocations: How many times a wave asked for a counter of its wave controller and found none.
         retransmissions: How many packets were sent again over a link because they, or one before them, arrived corrupt.
         duplicates: How many packets arrived on a link a second time and were dropped.
-        table_bytes: The size of the reduction table of a port, in bytes. None if the plan neither pulls nor pushes, and
-            on a deterministic machine, whose reduction tables are as large as they need to be.
+        table_bytes: The size of the reduction table of a port, in bytes. It is None if the plan neither pulls nor
+            pushes, and on a deterministic machine, whose reduction tables are as large as they need to be.
         timeout_cycles: The number of cycles after which an untouched entry is evicted; None if nothing is pushed, or
             `table_bytes` is None.
         table_peak_bytes: The most bytes that any reduction table held.
@@ -90,10 +90,10 @@ class PacketReport(Record):
         packets: How many packets were sent.
         flits: How many flits the packets had, head flits included.
         head_flits: How many of the flits were head flits.
-        buffer_peak_flits: The most flits that any virtual channel's buffer held; None in a fabric, and if nothing was
-            sent.
+        buffer_peak_flits: The most flits that any virtual channel's buffer held. It is None in a fabric, and if nothing
+            was sent.
         buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
-            rate. None in a fabric, and if nothing was sent.
+            rate. It is None in a fabric, and if nothing was sent.
         switches: The kind of the switches: `routers` or `fabric`.
         fabric: The counts for the fabric; None if switches were routers. Dictionaries have its fields beside these.
 

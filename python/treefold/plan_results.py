@@ -33,6 +33,8 @@ class Candidate(Record):
 class Choice(Record):
     """The reason why `auto` chose an algorithm, as `treefold plan --json` prints it under `choice`.
 
+    Only the command line makes one; `treefold.plan` returns the plan alone.
+
     Attributes:
         simulator: The simulator that compared the candidates (`model` in dictionaries and JSON).
         size_bytes: The size for which the candidates were compared, in bytes.

@@ -60,8 +60,8 @@ def plan(
             `1MiB`; the plan runs at any size.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
-        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. Because `packet`
-            would be too slow, `auto` then compares by `flow`, and only plans that the packet simulator can run.
+        simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. With `packet`, which would be too
+            slow, `auto` compares by `flow`, and only plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
             `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
 
@@ -170,11 +170,11 @@ def replan(
         options: Fields of `treefold.PlannerOptions` that should differ from those of the old plan.
 
     Returns:
-        A plan for `network`, and a report of what changed. An old plan that still runs and has no limits is kept unless
-        the new one is more than 1 % faster; `packing` also keeps single trees where that costs at most 0.1 %.
+        The plan for `network`, and what has changed. An old plan that still runs and has no limits is kept unless the
+        new one is more than 1 % faster; `packing` also keeps single trees where that costs at most 0.1 %.
 
     Raises:
-        MisfitError: If the plan is not an all-reduce, or no algorithm that may be used fits the network.
+        MisfitError: If the plan is not for an all-reduce, or no algorithm that may be used fits the network.
         TreefoldError: If an argument is unknown or not possible.
 
     Example:

@@ -96,9 +96,10 @@ class Bound(NamedTuple):
     Attributes:
         rate_Bps: The rate for large vectors, in bytes of the vector per second; None if nothing has to be sent (one
             rank).
-        is_exact: Whether the bound is tight: the best plan reaches it.
-        method: The method that found the bound, in words, for example `graph strength` or `linear program`. With
-            `minimum cuts meet the ranks' capacity`, the smallest cut equals what links of ranks carry together.
+        is_exact: Whether no smaller rate would be a bound.
+        method: The method that found the bound, in words, for example `graph strength` or `linear program`. `minimum
+            cuts meet the ranks' capacity` says that the smallest cut is as large as the capacity of the ranks' own
+            links.
 
     Example:
         >>> treefold.bound("ring:4").all_reduce
@@ -189,8 +190,8 @@ class Prediction(Record):
         busbw_Bps: The bandwidth `algbw_Bps` times the factor of nccl-tests for the collective; None if nothing takes
             time.
         bound_s: The seconds that no all-reduce can beat at this size; None for other collectives.
-        bound_fraction: The fraction `bound_s` / `time_s`; 1 is the best. None for other collectives, and if nothing
-            takes time.
+        bound_fraction: The fraction `bound_s` / `time_s`; 1 is the best. It is None for other collectives, and if
+            nothing takes time.
         link_utilization: How much links are used: the mean and the largest utilization.
         busiest_link: The link with the largest utilization, as `source -> target`; None if nothing is sent, and from
             the analytic simulator, which does not know it. Dictionaries leave it out.
@@ -229,7 +230,10 @@ class Prediction(Record):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The reasons to doubt the prediction: buffers so short that they limit the rate."""
+        """The reasons to doubt the prediction, as sentences.
+
+        At present there is one: buffers so short that they limit the rate.
+        """
         short = short_buffers(None if self.packets is None else self.packets.buffer_cover)
         return (short,) if short else ()
 

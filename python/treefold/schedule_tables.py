@@ -13,8 +13,8 @@ class TableEntry(NamedTuple):
     Attributes:
         op: The kind of the entry: `Reduce`, `Gather`, or `NOP`, which lets a step pass in which the rank sends nothing.
         flow: The number of the tree, counted from 0.
-        parent: The next node towards the root: a `Reduce` sends to it, a `Gather` receives from it. None at a root.
-            Nodes are numbered as in `Topology.link_columns`: ranks come first, and others are switches.
+        parent: The next node towards the root: a `Reduce` sends to it, a `Gather` receives from it. It is None at a
+            root. Nodes have the numbers of `Node.number`; those that are no ranks' numbers are switches'.
         children: The next nodes away from the root: a `Reduce` waits for them, a `Gather` sends to them.
         step: The step in which the entry is executed, counted from 1.
         start: The start of its part of the vector, in bytes.

@@ -66,7 +66,8 @@ def simulate(
 
     Raises:
         TreefoldError: If a simulator or a link model is unknown, the size is not a whole number of bytes from 0 to
-            1e18 nor the text of one, or the parameters of the machine do not fit together.
+            1e18 nor the text of one, the parameters of the machine do not fit together, or the machine gives a packet
+            up after its `retries`.
         MisfitError: If switches of the plan reduce and those of the machine are routers, or nothing of the plan reads
             an option of the machine that is not at its default.
 

@@ -15,7 +15,8 @@ def pull_table_bytes(
 ) -> float:
     """Return how many bytes of reduction tables one accelerator needs to be kept busy with pulls: equation (1).
 
-    The ports at which the accelerator enters the network share these bytes: divide by the number of its links.
+    The ports at which the accelerator enters the network share these bytes: divided by the number of its links, they
+    are the table of one port.
 
     Args:
         bandwidth_Bps: The rate at which the accelerator can receive, in bytes per second.
@@ -43,7 +44,7 @@ def pull_table_bytes(
 def push_table_bytes(bandwidth_Bps: float, *, hops: int, hop_latency_s: float) -> float:
     """Return how many bytes of reduction tables the whole network needs to push at full rate: equation (2).
 
-    All ports of all switches share them: divide by the number of ports of the network.
+    All ports of all switches share them: divided by the number of ports of the network, they are the table of one port.
 
     Args:
         bandwidth_Bps: The rate at which an accelerator can send, in bytes per second.

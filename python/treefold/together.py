@@ -68,9 +68,9 @@ def simulate_together(
         simulator: The simulator: `flow` or `packet`; or a `treefold.Machine`, on which the packet simulator runs the
             plans. The switches must be routers.
         link_model: The meaning of a link's latency: `propagation` or `hockney`.
-        background_load: The part of the bandwidth of all its links, from 0 to below 1, that each accelerator sends as
-            short messages to random others. The packet simulator sends them as packets, and their head flits count;
-            the flow simulator takes their share from the bandwidth of each link.
+        background_load: The fraction of the bandwidth of its links together, from 0 to below 1, that each accelerator
+            sends as short messages to random others. The packet simulator sends them as packets, and their head flits
+            count; the flow simulator takes their share from the bandwidth of each link.
         background_bytes: The size of such a message, in bytes or as a text with a unit; by default 64. It needs a
             `background_load`.
         background_seed: The seed of the messages' times and targets; by default 1. It needs a `background_load`.

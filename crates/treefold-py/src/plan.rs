@@ -155,7 +155,7 @@ impl Plan {
     ///     options: The options of the planner that were not left at their defaults, by name.
     ///
     /// Raises:
-    ///     TreefoldError: If no vector has such a size, or an option is no number, text, True or False.
+    ///     TreefoldError: If the size is not from 0 to 1e18 bytes, or an option is no number, text, True or False.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").made_for(1024).size_bytes
@@ -174,6 +174,12 @@ impl Plan {
     }
 
     /// Return the plan for another network, or None if that lacks a rank, a node or a link of the plan.
+    ///
+    /// Args:
+    ///     network: A `Topology`.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the plan is from a file and wrong.
     ///
     /// Example:
     ///     >>> ring = treefold.topology("ring:4")
@@ -235,6 +241,9 @@ impl Plan {
     /// Args:
     ///     link_model: One of `treefold.LINK_MODELS`.
     ///
+    /// Raises:
+    ///     TreefoldError: If the link model is unknown.
+    ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").under("hockney").topology.links()[0].overhead_s
     ///     1.5e-07
@@ -283,7 +292,8 @@ impl Plan {
         self.as_written().pairs().into_iter().map(|(a, b)| (a.0, b.0)).collect()
     }
 
-    /// A hash of all messages of the plan. Plans with the same messages have the same fingerprint.
+    /// A hash of all messages of the plan and of how they follow each other, a whole number. Plans with the same
+    /// messages have the same fingerprint.
     #[getter]
     fn fingerprint(&self) -> u64 {
         *self.fingerprint.get_or_init(|| self.as_written().fingerprint())
@@ -302,6 +312,12 @@ impl Plan {
     }
 
     /// Return a list with the `Pipeline` of each streamed tree; it is empty for a plan that runs in steps.
+    ///
+    /// Args:
+    ///     size_bytes: The size of the vector, as a number of bytes.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the size is not from 0 to 1e18 bytes, or the plan is from a file and wrong.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0].share
@@ -358,7 +374,8 @@ impl Plan {
     ///     element_bytes: How many bytes an element has, at least 1.
     ///
     /// Raises:
-    ///     TreefoldError: If no vector has such a size, or the plan asks for more chunks than treefold handles.
+    ///     TreefoldError: If the vector would have more than 1e18 bytes, or the plan asks for more chunks than treefold
+    ///     handles.
     ///
     /// Example:
     ///     >>> treefold.plan("ring:4", "ring").schedule(elements=8, element_bytes=4)

@@ -44,8 +44,8 @@ impl TreeShape {
 
 /// The figures that decide how long one streamed tree takes.
 ///
-/// For a vector of `size` bytes in `n` chunks, that is `latency_s + size * path_s_per_byte / n + (n - 1) *
-/// (overhead_s + size * slowest_s_per_byte / n)` seconds.
+/// If the vector has `size` bytes and the tree's part of it is cut into `n` chunks, the tree takes `latency_s + size *
+/// path_s_per_byte / n + (n - 1) * (overhead_s + size * slowest_s_per_byte / n)` seconds.
 ///
 /// Example:
 ///     >>> first = treefold.plan("ring:4", "dbtree").pipelines(1 << 20)[0]
@@ -54,11 +54,12 @@ impl TreeShape {
 #[pyclass(frozen, get_all, eq, module = "treefold")]
 #[derive(PartialEq)]
 pub struct Pipeline {
-    /// The seconds of latency and overheads on the longest route; in an all-reduce, up and down the tree.
+    /// The latency and overheads, in seconds, of the path with the most; in an all-reduce, up and down the tree.
     latency_s: f64,
-    /// The seconds that a byte of the vector takes on all edges of the longest route together.
+    /// The seconds per byte of the vector on all edges of a path together, of the path with the most.
     path_s_per_byte: f64,
-    /// The seconds that a byte of the vector takes on the slowest edge of the longest route.
+    /// The seconds per byte of the vector on the slowest edge of the tree: those in which its link carries all trees
+    /// that use it.
     slowest_s_per_byte: f64,
     /// The seconds of overheads on the busiest link, for one chunk of every tree.
     overhead_s: f64,

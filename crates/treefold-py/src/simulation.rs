@@ -146,8 +146,8 @@ impl Trace {
         self.trace.equally_busy()
     }
 
-    /// The most flits in a virtual channel's buffer at the end of each link, in the order of `links()`; an empty list
-    /// unless the packet simulator ran, with routers.
+    /// The most flits in a virtual channel's buffer at the end of each link, in the order of `links()`; the list is
+    /// empty unless the packet simulator ran with routers.
     #[getter]
     fn buffer_peak_flits(&self) -> Vec<u32> {
         self.peaks.clone()
@@ -167,8 +167,9 @@ impl Trace {
     /// - `reduces`: whether the transfer carries a partial sum towards a root.
     /// - `bytes`: how much it carries, which need not be a whole number.
     /// - `start_s`: the time at which its first byte left, in seconds after the start.
-    /// - `sent_s`: the seconds until its last byte left, so that it no longer occupied its links.
-    /// - `received_s`: the seconds until its last byte was received.
+    /// - `sent_s`: the time at which its last byte left, in seconds after the start, so that it no longer occupied its
+    ///   links.
+    /// - `received_s`: the time at which its last byte was received, in seconds after the start.
     ///
     /// Example:
     ///     >>> transfers = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).transfers()

@@ -118,8 +118,8 @@ impl Topology {
     ///     latency_s: The latency of all links, in seconds; by default the spec's own (150e-9 for most).
     ///
     /// Raises:
-    ///     TreefoldError: If the spec is unknown, no link can have such a bandwidth or latency, or one is given for a
-    ///         `cluster`, whose links differ.
+    ///     TreefoldError: If the spec is unknown, the bandwidth is not above 0 or the latency is not from 0 to 1e5 s,
+    ///     or one is given for a `cluster`, whose links differ.
     ///
     /// Example:
     ///     >>> treefold.Topology.from_spec("ring:4", bandwidth_Bps=12.5e9).links()[0].bandwidth_Bps
@@ -283,7 +283,7 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, directions(one_way)).map_err(raise)?)))
     }
 
-    /// Return the network with other latencies between pairs of nodes.
+    /// Return the network with time added to the latencies of links between pairs of nodes.
     ///
     /// Args:
     ///     added_s: The seconds, or a text such as `1us`, that are added to the latency of each link between a pair of
@@ -358,7 +358,11 @@ impl Topology {
     /// message.
     ///
     /// Args:
-    ///     link_model: One of `treefold.LINK_MODELS`; `propagation` leaves the network as it is.
+    ///     link_model: One of `treefold.LINK_MODELS`; `propagation` leaves the network as it is, and does not undo
+    ///         `hockney`.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the link model is unknown.
     ///
     /// Example:
     ///     >>> link = treefold.topology("ring:4").under("hockney").links()[0]

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 
 /// A tree of a plan, which carries a share of the vector to its root, and back from there.
 ///
-/// A tree of a broadcast only carries it from the root, and a tree of a reduce only to the root.
+/// In a broadcast, trees carry it only from the root; in a reduce, only to the root.
 ///
 /// Example:
 ///     >>> tree = treefold.plan("torus:4x4", "multitree").trees()[5]

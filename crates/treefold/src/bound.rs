@@ -5,12 +5,12 @@
 //! or multicast.
 //!
 //! (a) comes from minimum cuts. It is exact where every node that is no rank can send as much as it can receive, except
-//! on very large networks. For (b) there are cheap bounds: an exact (a) from below; from above the minimum cut between
-//! ranks, the bandwidth of the ranks' links over what 2 (N - 1) tree edges take, and the strength of the network. (b)
-//! is exact where the bounds from below and above meet, or where the strength is exact (on networks without switches
-//! whose links have the same bandwidth in both directions); elsewhere it is valid and says that it may not be exact.
-//! (c) is the minimum cut, which trees of switches may reach. A linear program in Python tightens (b) and (c) further:
-//! [`find_cuts`] finds its cuts, and [`Bounds::tightened`] takes its result.
+//! on very large networks. An exact (a) bounds (b) from below. From above it is bounded by the minimum cut between
+//! ranks, by the bandwidth of the ranks' links divided by the 2 (N - 1) edges of a tree, and by the strength of the
+//! network. (b) is exact where the bounds from below and above meet, or where the strength is exact (on networks
+//! without switches whose links have the same bandwidth in both directions); elsewhere it is valid and says that it may
+//! not be exact. (c) is the minimum cut, which trees of switches may reach. A linear program in Python tightens (b) and
+//! (c) further: [`find_cuts`] finds its cuts, and [`Bounds::tightened`] takes its result.
 
 mod cut;
 mod latency;

@@ -3,7 +3,7 @@
 //! A tree carries a span of the vector (a range of integer units). It has one root and up to two halves: a reduce half
 //! into the root (`up`) and a broadcast half out of it (`down`). An edge is a lane (source, target, route) and a step.
 //! A phase works on what the phase before it has left. In a phase each rank receives each unit from at most one tree,
-//! and a rank that sends without receiving has no defined value afterwards.
+//! and a rank that sends units and receives none has no defined value in them afterwards.
 //!
 //! [`check`] proves the invariants of every half: edges are listed breadth-first from the root with siblings side by
 //! side, and steps rise towards the root going up, and away from it going down.
@@ -164,8 +164,8 @@ pub enum Pace {
     /// The transfers are streamed. A schedule table cuts each tree of N ranks into N / 2 sub-flows, starts one every
     /// two steps, and gathers none before all are reduced.
     SubFlows,
-    /// The transfers are streamed, and a root that alone gets the sums of its tree asks for them where switches add up.
-    /// At other paces, operands are sent to it unasked.
+    /// The transfers are streamed, and if only the root gets the sums of its tree, it requests the operands, which
+    /// switches add up. At other paces, operands are sent unasked.
     Pulled,
     /// The transfers are streamed, and each tree is held to its part of what the busiest link allows, so that no tree
     /// takes bandwidth from another. That suits trees with rates.

@@ -41,8 +41,8 @@ use crate::units::{Bytes, Seconds};
 pub struct Watch<'a> {
     /// Whether the trace lists the transfers.
     pub transfers: bool,
-    /// What long simulations ask now and then whether to go on, with the time that they have simulated; if it says no,
-    /// they end with an error that is an interruption.
+    /// The function that long simulations ask now and then whether to go on; it gets the time that is simulated so far.
+    /// If it returns false, they end with an error that is an interruption.
     pub go_on: Option<&'a mut (dyn FnMut(Seconds) -> bool + 'a)>,
 }
 
@@ -54,7 +54,7 @@ impl Watch<'static> {
 }
 
 impl<'a> Watch<'a> {
-    /// Returns the wish that a simulation asks `go_on` now and then. It lists no transfers.
+    /// Returns a watch with which a simulation asks `go_on` now and then. It lists no transfers.
     pub fn asking(go_on: &'a mut (dyn FnMut(Seconds) -> bool + 'a)) -> Self {
         Self { transfers: false, go_on: Some(go_on) }
     }

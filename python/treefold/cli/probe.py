@@ -50,8 +50,8 @@ class Limits:
         typer.Option(
             "--bytes",
             metavar="SIZE",
-            help="The maximum traffic of all workers together; each transfer needs 1MiB. The number of transfers is "
-            "printed before the first one.",
+            help="The maximum traffic of all workers together; each transfer needs at least 1MiB. The number of "
+            "transfers is printed before the first one.",
         ),
     ] = "64GiB"
     parallel: Annotated[

@@ -1,4 +1,6 @@
-"""Calls planners: those of the core, and those that need a solver and are the modules of this package.
+"""The planners: those of the core, and those that need a solver, which are the modules of this package.
+
+Callers ask here whether a planner is quick on a network, and whether switches reduce in its plans.
 
 To add a planner that needs a solver, add a module with a function `plan(request)` and an entry in `PLANNERS`. Modules
 are imported when they are used, because solvers take long to import.
@@ -89,7 +91,7 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
 
 
 def is_in_network(algorithm: str) -> bool:
-    """Tell whether switches reduce in an algorithm's plans.
+    """Tell whether switches reduce in an algorithm's plans; none do in those of an unknown one.
 
     Args:
         algorithm: One of `treefold.algorithms()`.

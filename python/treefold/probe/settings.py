@@ -15,7 +15,8 @@ class Settings:
     Attributes:
         seconds: The approximate time of all measurements together, in seconds; by default each transfer takes one
             second. A transfer takes 0.1 to 5 s; a time that leaves less than 0.1 s for each is refused.
-        most_bytes: The maximum number of bytes that all workers send together; each transfer needs 1 MiB.
+        most_bytes: The maximum number of bytes that all workers send together, by default 64 GiB; each transfer needs
+            at least 1 MiB.
         parallel: Whether pairs that share no worker are measured at the same time.
         links: A topology document whose links are measured, each in its direction, for example that of `read_links`.
             Each of its accelerators is a worker: by name if all workers have names, else in order. All its links must

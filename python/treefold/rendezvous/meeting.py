@@ -54,7 +54,9 @@ class Rendezvous:
 
     @property
     def address(self) -> str:
-        """The address on which this worker listens: its interface's, else the one with which it reaches the others.
+        """The address on which this worker listens.
+
+        It is that of the interface it was given, or else the one with which it reaches the others.
 
         Raises:
             TreefoldError: If this address is unknown.
@@ -90,7 +92,7 @@ class Rendezvous:
         return self._gather(bytes(blob))
 
     def close(self) -> None:
-        """Leave; it may be called again. Workers that still wait for this one get an error that names it.
+        """Leave; calling it again does nothing. Workers that still wait for this one get an error that names it.
 
         Example:
             >>> from treefold import runtime

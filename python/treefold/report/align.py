@@ -6,7 +6,7 @@ from treefold.text import visible
 
 
 def align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
-    """Lay out rows in columns; the columns with their number in `left` are flush left, the others flush right."""
+    """Return rows as text in columns, flush left in the columns with their number in `left`, else flush right."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     pad = [str.ljust if column in left else str.rjust for column in range(len(widths))]
@@ -15,7 +15,7 @@ def align(rows: Sequence[Sequence[str]], left: set[int]) -> str:
 
 
 def key_values(values: Mapping[str, str]) -> str:
-    """Lay out names and values in two columns.
+    """Return names and values as text in two columns.
 
     Args:
         values: The values by name.

@@ -16,7 +16,7 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
-    """Lay out predictions: first the fastest algorithm of each size, then all rows if these are at most 24.
+    """Return tables of predictions: first the fastest algorithm of each size, then all rows if these are at most 24.
 
     With only one algorithm, all rows are shown and nothing stands before them.
 
@@ -38,7 +38,7 @@ def compare_table(rows: Sequence[Prediction], is_whole: bool = False) -> str:
 
 
 def _answer(comparison: Comparison) -> str:
-    """Lay out the fastest algorithm of each size, and how much longer the next one and the ring take."""
+    """Return a table of the fastest algorithm of each size, and of how much longer the next one and the ring take."""
     header = ["size", "fastest", "time", "algbw", "bound", "next", "", "ring"]
     body = [_best(comparison.at(size)) for size in comparison.sizes()]
     return align([header, *body], left={1, 5, 6})

@@ -6,7 +6,7 @@ from treefold.report.align import align
 
 
 def jobs_table(result: Interference) -> str:
-    """Lay out the times of jobs, alone and together, and the latencies of background traffic.
+    """Return a table of the times of jobs, alone and together, and of the latencies of background traffic.
 
     Args:
         result: The result of `treefold.simulate_together`.

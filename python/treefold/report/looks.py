@@ -37,7 +37,7 @@ FORMATS = ("png", "svg")
 
 
 def check_format(format: str) -> None:
-    """Refuse a format in which no picture can be drawn, and any picture where matplotlib is missing.
+    """Check that pictures of a format can be drawn: that it is known, and that matplotlib is installed.
 
     Args:
         format: `png` or `svg`.

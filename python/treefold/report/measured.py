@@ -11,7 +11,7 @@ _NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 
 
 def run_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out the JSON of `treefold run` with the column names of nccl-tests, and with known bounds and predictions."""
+    """Return a table of the JSON of `treefold run`, with the columns of nccl-tests, bounds and predictions."""
     header = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "bound", "predicted", ""]
     units = ["(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(%)", "(us)", "algorithm"]
     first = rows[0]
@@ -39,7 +39,7 @@ def _run_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def probe_table(probed: Mapping[str, Any]) -> str:
-    """Lay out the JSON of `treefold probe`: a row for each pair, a row for each node, and notes."""
+    """Return a table of the JSON of `treefold probe`: a row for each pair, a row for each node, and notes."""
     parts = [_pairs(probed["links"]), _nodes(probed["nodes"])]
     if probed["together"] is not None:
         rate, expected = (probed["together"][key] for key in ("rate_Bps", "expected_Bps"))

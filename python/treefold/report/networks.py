@@ -10,10 +10,10 @@ _MOST_LINES = 40
 
 
 def network_table(network: Topology, is_whole: bool = False) -> str:
-    """Lay out a network: counts, ranges of bandwidth and latency, and its nodes and links if they are few.
+    """Return a table of a network: counts, ranges of bandwidth and latency, and its nodes and links if they are few.
 
     Args:
-        network: The network, for example of `treefold.topology`.
+        network: The network, for example from `treefold.topology`.
         is_whole: Whether to list all nodes and all links. By default nodes are listed if there are at most 40,
             and so are links.
 

@@ -21,11 +21,11 @@ _MOST_ENTRIES, _MOST_LINES = 50, 500  # the most lines of one schedule table, an
 
 
 def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, choice: Choice | None = None) -> str:
-    """Lay out a plan in a few numbers.
+    """Return a table that describes a plan in a few numbers.
 
     Args:
         summary: The result of `treefold.summarize`.
-        proof: What the planner proved of the plan: `bound_Bps` and `gap`, as `treefold plan --json` prints them.
+        proof: What the planner proved about the plan: `bound_Bps` and `gap`, as `treefold plan --json` prints them.
         choice: The candidates, if `auto` chose the plan. Only the command line has `proof` and `choice`;
             `treefold.plan` returns neither.
 
@@ -60,7 +60,7 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
 
 
 def replan_table(old: Plan, replanned: Replanned) -> str:
-    """Lay out what has changed about a network, and the old and the new plan there.
+    """Return a table of what has changed about a network, and of the old and the new plan there.
 
     Args:
         old: The old plan.
@@ -102,7 +102,7 @@ def _time(prediction: Prediction) -> str:
 
 
 def schedule_table(tables: ScheduleTables) -> str:
-    """Lay out the schedule tables of all ranks as the MultiTree paper does, and the memory that they take.
+    """Return the schedule tables of all ranks as text, in the form of the MultiTree paper, and their size.
 
     Args:
         tables: The result of `treefold.tables`.
@@ -138,7 +138,7 @@ def _tables_of_ranks(tables: ScheduleTables) -> Iterator[str]:
 
 
 def switch_table(tables: "Mapping[str, Sequence[SwitchEntry]]") -> str:
-    """Lay out the entries of multicast regions by switch, as Fig. 2 of the in-network paper does.
+    """Return a table of the entries of multicast regions by switch, in the form of the in-network paper's Fig. 2.
 
     Args:
         tables: The result of `treefold.regions.switch_tables`.
@@ -177,7 +177,7 @@ def _entry(entry: TableEntry) -> list[str]:
 
 
 def _proof(algorithm: str, proved: Mapping[str, Any]) -> dict[str, str]:
-    """Return rows about what a planner with a solver proved of its plan."""
+    """Return rows about what a planner with a solver proved about its plan."""
     proof = {}
     if proved.get("bound_Bps") is not None:
         proof["bound"] = f"{format_bandwidth(proved['bound_Bps'])}: no set of trees carries more"
@@ -188,7 +188,7 @@ def _proof(algorithm: str, proved: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _choice_table(choice: Choice) -> str:
-    """Lay out the candidates of `auto`, fastest first: their times, split into latency and the rest."""
+    """Return rows of the candidates of `auto`, fastest first: their times, split into latency and the rest."""
     rows, others = [], []
     for candidate in sorted(choice.candidates, key=lambda candidate: candidate.time_s or 0.0):
         total, latency = candidate.time_s, candidate.latency_s
@@ -232,7 +232,7 @@ def bound_table(report: BoundReport) -> str:
 
 
 def train_table(report: "Sequence[TrainingIteration]") -> str:
-    """Lay out the iterations with each algorithm; `*` marks the fastest.
+    """Return a table of the iterations with each algorithm; `*` marks the fastest.
 
     Args:
         report: The result of `treefold.train`, or some of its iterations.
@@ -322,7 +322,7 @@ def _memory_line(first: "TrainingIteration") -> str:
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Lay out the claims of a paper beside our measurements; `NO` marks those that are not reproduced.
+    """Return a table of the claims of a paper beside our measurements; `NO` marks those that are not reproduced.
 
     Args:
         claims: The `claims` of a figure, as `treefold reproduce` writes them to its JSON file.

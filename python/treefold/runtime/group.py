@@ -21,7 +21,7 @@ class Group:
     One thread at a time calls a group's collectives, and all workers call the same ones in the same order. Arrays are
     C-contiguous, writeable NumPy arrays of the same shape and number type on all workers; the types are those of
     `treefold.run`. NumPy has no `bfloat16`: its numbers travel as two-byte integers, with `number="bfloat16"`. All
-    collectives raise what `Group.run` raises.
+    collectives raise what `Group.run` and `Group.derived` raise.
 
     Attributes:
         worker: This worker's number in its rendezvous, counted from 0; it is torch's rank, or RANK.
@@ -69,6 +69,10 @@ class Group:
             collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
             root: The rank of the plan, not the worker, that broadcasts or receives.
 
+        Raises:
+            MisfitError: If the plan's trees do not fit the collective, as those of `ring2d` and `p2p` do not.
+            TreefoldError: If there is no such collective or root.
+
         Example:
             >>> from treefold import runtime
             >>> runtime.in_threads(2, lambda group: group.derived("broadcast", root=1).collective)
@@ -89,7 +93,7 @@ class Group:
         return self._plans.current(plan)
 
     def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
-        """Reduce the arrays of all workers, in place: afterwards all have the same.
+        """Reduce the arrays of all workers, in place: afterwards all hold the result.
 
         Args:
             array: This worker's array.
@@ -309,11 +313,11 @@ class Group:
         return []
 
     def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
-        """Return those of the control messages received that this group does not handle; for treefold itself."""
+        """Return those control messages that this group does not handle; only treefold itself calls it."""
         return list(received)
 
     def close(self) -> None:
-        """Leave the group, which ends an operation that runs in another thread; it may be called again.
+        """Leave the group, which ends an operation that runs in another thread. Calling it again does nothing.
 
         Close the group after a collective in which all workers wait for each other, such as an all-reduce. The root of
         a broadcast, for example, may be done before the others; if it then closes the group, they get a

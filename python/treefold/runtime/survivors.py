@@ -29,7 +29,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
 
     All workers that are left call this together. The network is assumed to be as it was: the machines of lost workers
     may still relay data. `timeouts` and `adapt` are the old group's. The plan is made by `treefold.replan` from the old
-    one, whose algorithm, options and size it has unless the arguments say something else.
+    one, and keeps its algorithm, options and size unless the arguments change them.
 
     Args:
         group: The group that has lost workers; it works over TCP.

@@ -11,8 +11,8 @@ class Timeouts(NamedTuple):
             answer within another `silence_s` are lost. Over MPI or torch, the operation fails after `silence_s`,
             without a ping.
         dead_after_s: If the other end of a TCP connection does not acknowledge data for so long, the connection is cut.
-        operation_s: If an operation over TCP takes longer, all workers give it up, although all of them answer; None
-            sets no limit.
+        operation_s: If an operation over TCP takes more seconds than this, all workers give it up, even if all of them
+            answer; None sets no limit.
 
     Example:
         >>> from treefold import runtime

@@ -10,10 +10,10 @@ The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce
 the all-reduces are planned calls.
 
 The options of a group are those of `pg_options=Options(...)`, else those of `configure`, else those of the environment
-(TREEFOLD_PLAN, TREEFOLD_TOPOLOGY and others). Only one of the three counts: if it is not the environment, no variable
-of an option is read. TREEFOLD_NAME and TREEFOLD_INTERFACE are no options, and are always read. Without a plan and a
-topology everything is passed on. The logger `treefold.torch` says which plan is used, or why none is, and so does
-`status`.
+(TREEFOLD_PLAN, TREEFOLD_TOPOLOGY and others). Only one of the three counts: with options from elsewhere, the
+environment's are ignored. TREEFOLD_NAME and TREEFOLD_INTERFACE are no options, and are always read. With neither a plan
+nor a topology, everything is passed on. The logger `treefold.torch` says which plan is used, or why none is, and so
+does `status`.
 
 A rank here is torch's: the number of a process. The rest of treefold calls it a worker, and so do errors about lost
 processes.

@@ -29,7 +29,9 @@ _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """A process group that runs operations on CPU tensors of `least_bytes` or more by a plan.
+    """A process group that runs the planned calls on CPU tensors of `least_bytes` or more by a plan.
+
+    It passes everything else to the group that it wraps.
 
     Example:
         >>> import torch.distributed as dist

@@ -23,7 +23,8 @@ _AVERAGE = dist.ReduceOp.RedOpType.AVG
 def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average a bucket of gradients over the ranks, as a communication hook of DDP.
 
-    A planned bucket waits 5 minutes for the other ranks, whatever the timeout of the process group is.
+    A planned bucket waits at most 5 minutes for the other ranks, whatever the timeout of the process group is; then its
+    future raises the error.
 
     Args:
         state: The process group of the model, of any backend; None for the group of all ranks.

@@ -28,8 +28,11 @@ class Options:
     Fields that are left out have their defaults; the environment is not read for them.
 
     Give a plan or a topology, not both. Rank 0's plan or topology, `least_bytes`, `transport` and `adapt` count for all
-    ranks, and `wraps` is each rank's own. A rank with a plan or a topology where rank 0 has none is an error, as is
-    another plan than rank 0's.
+    ranks, and `wraps` is each rank's own. A rank with a plan or a topology where rank 0 has none is an error, and so is
+    a plan other than rank 0's.
+
+    Raises:
+        TreefoldError: If a value is not allowed, or two fields exclude each other.
 
     Example:
         >>> import treefold.torch

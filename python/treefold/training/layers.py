@@ -132,7 +132,7 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """The window that a convolution slides over its input; every size is a number of positions.
+    """The window that a convolution slides over its input; every size is a number of positions (pixels).
 
     Attributes:
         height: The height of the window, in positions.
@@ -289,7 +289,7 @@ def linear(
         extra_parameters: The number of parameters besides the matrix, such as biases and norms.
         elementwise: The elementwise work that follows the product.
         split: Tensor parallelism cuts the layer this way (see `Layer.split`).
-        is_tied: The matrix belongs to another layer, which counts its parameters.
+        is_tied: Whether the matrix belongs to another layer, which counts its parameters.
 
     Raises:
         TreefoldError: If a size is not a whole number above 0, `extra_parameters` is not one of at least 0, or the

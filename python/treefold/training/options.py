@@ -183,7 +183,7 @@ def texts() -> dict[str, str]:
     return {each.name: each.metadata["help"] for each in fields(TrainingOptions)}
 
 
-_OWN_ACCELERATOR = "Or an accelerator of your own: a `treefold.training.Gpu` or a `treefold.training.Systolic`."
+_OWN_ACCELERATOR = "It may also be your own: a `treefold.training.Gpu` or a `treefold.training.Systolic`."
 """What only Python takes."""
 
 

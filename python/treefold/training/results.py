@@ -108,7 +108,8 @@ class TrainingIteration(TrainingSetup):
         interpolation_error: The expected relative error of the times of collectives, which are interpolated for some
             sizes; None if every size was simulated.
         buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
-            rate of packets. 1.0 in a fabric, and for simulators without buffers; None if nothing is sent.
+            rate of packets. It is 1.0 in a fabric and for simulators without buffers (where `PacketReport.buffer_cover`
+            is None), and None if nothing is sent.
         speedup: The iteration is this many times as fast as that of the first algorithm.
         wall_s: The prediction took this many seconds.
         winner: Whether this iteration is the fastest of all.

@@ -84,7 +84,7 @@ class Systolic:
 
     @property
     def peak_flops(self) -> float:
-        """The arrays compute at most this many floating-point operations per second, two in each cycle of a cell."""
+        """The most floating-point operations that all arrays compute in a second: two for each cell and cycle."""
         return 2.0 * self.arrays * self.rows * self.columns * self.clock_hz
 
     def check_batch(self, batch: int) -> None:

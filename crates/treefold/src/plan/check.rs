@@ -3,9 +3,9 @@
 //! It proves two things. Structure: every half is a tree in breadth-first order whose routes are paths and whose steps
 //! rise in the direction of the data; only switches that can reduce or multicast do so; no link carries more messages
 //! in a step than the plan promises. Contributions: every rank gets a random weight (see `weights.rs`), and the phases
-//! are replayed on sums of weights for each elementary span. So a missing or doubled contribution shows except for one
-//! chance in 2^60, whoever made the plan, and exact counts then explain it. Cost: linear in the edges, times the cuts
-//! that a span has.
+//! are replayed on sums of weights for each elementary span. A missing or doubled contribution stays unseen with a
+//! probability of at most 2^-60, whoever made the plan, and exact counts then explain it. Cost: linear in the edges,
+//! times the cuts that a span has.
 //!
 //! It cannot see a lost dependency or a race between phases; [`super::check_schedule`] does.
 

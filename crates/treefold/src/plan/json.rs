@@ -39,7 +39,7 @@ pub(super) struct Document {
     /// The version of the format, which is 1.
     #[schemars(extend("const" = VERSION))]
     version: u32,
-    /// The name of what made the plan, which is only a name.
+    /// The name of the algorithm that made the plan; nothing depends on it.
     algorithm: String,
     /// The name of the collective that the plan computes, such as `all-reduce`.
     collective: String,
@@ -76,7 +76,8 @@ struct LaneDocument {
     /// The number of the node where the lane ends.
     #[schemars(with = "u32")]
     target: NodeId,
-    /// A list of the numbers of the lane's links, from source to target; left out, the topology chooses the route.
+    /// A list of the numbers of the lane's links, from source to target; if it is left out, the topology chooses the
+    /// route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<u32>>")]
     links: Option<Vec<LinkId>>,
@@ -100,7 +101,8 @@ struct PhaseDocument {
 enum PaceDocument {
     /// The transfers run step by step. At most one of the two fields promises how many share a link.
     Step {
-        /// A bandwidth in bytes per second: in no step a link carries more transfers than its bandwidth holds of these.
+        /// A bandwidth in bytes per second: in no step does a link carry more transfers than its bandwidth holds of
+        /// these.
         #[serde(rename = "transfer_unit_Bps", default, skip_serializing_if = "Option::is_none")]
         transfer_unit: Option<f64>,
         /// A bandwidth in bytes per second, as for transfers, but transfers with one lane count as one message.

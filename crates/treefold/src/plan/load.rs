@@ -58,8 +58,8 @@ pub(crate) fn largest(items: &[f64]) -> Option<(usize, usize)> {
 const ROUNDING: f64 = 1e-9;
 
 impl Plan {
-    /// Returns the rate to which the algbw of large vectors tends: one over the largest load of a link for each byte of
-    /// the vector. It is `None` when nothing is sent.
+    /// Returns the rate to which the algbw of large vectors tends: the inverse of the longest time that a link needs
+    /// for each byte of the vector. It is `None` when nothing is sent.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -1,12 +1,13 @@
 //! The alpha-beta model of a stream, whose chunks are pipelined through a tree.
 //!
-//! It is the model of MTree, III-C, with the errata. Over a path whose links share their bandwidth with other trees,
-//! `count` chunks take `latency + path / count + (count - 1) (overhead + slowest / count)`. Propagation latency delays
-//! a chunk but does not occupy a link; only the overhead of a message limits how small a chunk may be. A chunk waits
-//! for the chunks of all other trees on its links, which is `overhead`, and for the first chunk a part of `latency`.
-//! Where a tree has several paths, latency, path and overhead are each that of the path with the most, which may be
-//! different ones, so that the model's time is never too low; on a chain it is the paper's equation (2). The best count
-//! is therefore `sqrt((path - slowest) / overhead)`, and without overhead the largest one allowed.
+//! It is the model of MTree, III-C, corrected where the paper's equations do not fit its text. Over a path whose links
+//! share their bandwidth with other trees, `count` chunks take `latency + path / count + (count - 1) (overhead +
+//! slowest / count)`. Propagation latency delays a chunk but does not occupy a link; only the overhead of a message
+//! limits how small a chunk may be. A chunk waits for the chunks of all other trees on its links, which is `overhead`,
+//! and for the first chunk a part of `latency`. Where a tree has several paths, latency, path and overhead are each
+//! that of the path with the most, which may be different ones, so that the model's time is never too low; on a chain
+//! it is the paper's equation (2). The best count is therefore `sqrt((path - slowest) / overhead)`, and without
+//! overhead the largest one allowed.
 
 use super::{Chunk, Direction, Draft, LaneRef, LaneRoutes, Pace, Phase, Tree, Walkable};
 use crate::error::Result;
@@ -24,11 +25,11 @@ const MAX_CHUNKS: f64 = 1024.0;
 pub struct TreePipeline {
     /// The latency and overhead of the longest path up and down again.
     pub latency: Seconds,
-    /// The sum, over the edges of the longest path, of their times for the tree's whole span, in seconds a byte of the
-    /// vector.
+    /// The sum, over the edges of the longest path, of the times in which their links carry the spans of all trees that
+    /// use them, in seconds a byte of the vector.
     pub path_per_byte: f64,
-    /// The largest time of an edge for the whole span, to which the time of large vectors tends, in seconds a byte of
-    /// the vector.
+    /// The largest of these times of one edge, to which the time of large vectors tends, in seconds a byte of the
+    /// vector.
     pub slowest_per_byte: f64,
     /// The overhead on the busiest link when every tree sends one chunk.
     pub overhead: Seconds,

@@ -65,9 +65,9 @@ pub struct Entry {
     pub op: Opcode,
     /// The tree: the first one if a message carries parts of several.
     pub flow: u32,
-    /// The rank to which the partial sum goes, or from which the result has come; `None` at the root.
+    /// The node to which the partial sum goes, or from which the result has come; `None` at the root.
     pub parent: Option<u32>,
-    /// The ranks whose partial sums are awaited, or to which the result goes.
+    /// The nodes whose partial sums are awaited, or to which the result goes.
     pub children: Vec<u32>,
     /// The step, counted from 1.
     pub step: u32,

@@ -1,5 +1,6 @@
 //! GOST: low spanning trees of wide capacity (MTree, "Efficient inter-datacenter all-reduce with multiple trees",
-//! section III-A: GBST, GRTH and ITH, Algorithms 1 to 3).
+//! section III-A). GBST grows trees (Algorithm 1), GRTH adds a cable to a tree (2), and ITH searches the limit H of
+//! heights (3), for n ranks and m cables.
 //!
 //! GBST grows one tree after the other from a random rank, as Prim does. It always takes the widest cable that is left
 //! and keeps the tree's diameter within 2 H; of equally wide ones it takes one that increases the diameter least. The
@@ -11,12 +12,12 @@
 //! the old one, or the distance of the farthest rank from `u` plus the cable) and an addition O(n), so a tree takes O(n
 //! m).
 //!
-//! With the options `tree_rate=all` and `starts=one` it is as published, but for the errata (the entry of `u` itself; a
-//! least capacity that is at least the least rate; H checked after rooting) and for equal trees, which become one with
-//! the sum of their rates. By default it departs from the paper in two points. A tree takes at most `MOST_OF_WIDEST` of
-//! the widest cable at a time, and a tree that is grown again gets more. If a start finds no tree that is low enough,
-//! the other ranks are tried, and if none finds the first tree, the tree of shortest routes from the network's centre
-//! is taken. So an H that any tree keeps is never refused.
+//! With the options `tree_rate=all` and `starts=one` it is as published, but for three corrections of ours (the entry
+//! of `u` itself; a least capacity that is at least the least rate; H checked after rooting) and for equal trees, which
+//! become one with the sum of their rates. By default it departs from the paper in two points. A tree takes at most
+//! `MOST_OF_WIDEST` of the widest cable at a time, and a tree that is grown again gets more. If a start finds no tree
+//! that is low enough, the other ranks are tried, and if none finds the first tree, the tree of shortest routes from
+//! the network's centre is taken. So an H that any tree keeps is never refused.
 
 mod cables;
 mod growing;
@@ -56,7 +57,8 @@ const MOST_OF_WIDEST: f64 = 0.25;
 const MOST_TREES: usize = 1000;
 
 /// Grows trees whose rates fit into the network together (ITH, Algorithm 3), within the limits of `options`. Without a
-/// least rate, that of a tree is a 25th of the mean cable, or the rate of the widest tree if that is less.
+/// least rate, that of a tree is 4 % of the mean bandwidth of the cables, or the rate of the widest tree if that is
+/// less.
 ///
 /// # Errors
 /// If the network has switches, relays or only links of one direction, no tree can have the least rate, or none keeps

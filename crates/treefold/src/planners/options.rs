@@ -46,8 +46,8 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub height: Option<u32>,
-    /// The unit of heights: hops counts the edges of a path, as people do; latency counts each link as its latency
-    /// divided by the network's smallest latency above 0, rounded up, as in the paper.
+    /// The unit of heights: hops counts the edges of a path; latency counts each link as its latency divided by the
+    /// network's smallest latency above 0, rounded up, as in the paper.
     #[schemars(extend("x-planners" = ["packing", "mtree"], "x-paper" = "MTree, section III-A"))]
     pub heights: Heights,
     /// The minimum rate of each tree, for example 10Mbit/s. By default packing has no minimum; that of mtree is 4 % of
@@ -86,8 +86,8 @@ pub struct Options {
     ))]
     pub pipeline: bool,
     /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
-    /// go first (remaining-height). By default multitree tries both on direct networks of at most 1024 ranks that are
-    /// not grids, and keeps the faster plan; on all other networks the order is ascending.
+    /// go first (remaining-height). By default multitree tries both on direct networks that are no grids and have at
+    /// most 1024 ranks, and keeps the faster plan; on all other networks the order is ascending.
     #[schemars(extend("x-planners" = ["multitree"], "x-paper" = "MultiTree, Algorithm 1"))]
     pub tree_order: Option<TreeOrder>,
     /// The order in which multitree tries a node's links: the order of the network, which on grids is north, south,

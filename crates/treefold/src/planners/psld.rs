@@ -4,8 +4,8 @@
 //! Each server has a star, which is not pipelined. A server with the part s of a vector of v bytes is predicted to
 //! finish after `L + s v B`: L is the longest round trip to any worker, B the seconds that a byte takes from and to
 //! every worker, one worker after the other. The parts are those with which all servers finish at once (as water fills
-//! vessels); a server whose L alone is longer gets none, which is PSLD's scaling in: small vectors have few servers. As
-//! with one server, 2 (N - 1) vectors are sent, but spread over the links of many.
+//! vessels); a server whose L alone exceeds that time gets none, which is PSLD's scaling in: small vectors have few
+//! servers. As with one server, 2 (N - 1) vectors are sent, but spread over the links of many.
 //!
 //! Our guesses: PSLD measures while it trains and explores. Here the performance is the one that the MTree paper's
 //! section IV-A assumes (`routes.rs`: the quickest route, and its mean bandwidth), measured pair by pair, whatever

@@ -1,11 +1,12 @@
 //! Ring all-reduce (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 //! workstations", 2009; Baidu, 2017).
 //!
-//! N trees carry 1/N of the vector each. Both halves of a tree are chains in the same direction around one ring. Chunk
-//! r starts behind rank r, gathers N - 1 contributions on its route to r, and goes around once more with the result. It
-//! takes 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank. This is
-//! the papers' baseline, which uses one link of each node; see `multiring` for the strong one. The ring is short (see
-//! `tour`), unless a caller gave the order of the ranks (`in_given_order`): then it visits them in that order.
+//! N trees carry 1/N of the vector each. Both halves of a tree are chains in the same direction around one ring. Part r
+//! starts at the rank after r, gathers N - 1 contributions on its route to r, and goes around once more with the
+//! result. It takes 2 (N - 1) steps; each rank sends 2 (N - 1) / N of the vector, which is optimal for one link a rank.
+//! This is the papers' baseline, which uses one link of each node; see `multiring` for the strong one. The ring is
+//! short (see `tour`), unless a caller gave the order of the ranks (`in_given_order`): then it visits them in that
+//! order.
 //!
 //! Fits: any network; it is good for large vectors where all links on the way are alike, and bad where some are
 //! slow. Cost: linear in the edges, of which there are N (N - 1).

@@ -5,10 +5,10 @@
 //! link of a route, sends the messages of a step only when those of its earlier steps have left; nobody waits for a
 //! step to end elsewhere. While on its route a message occupies all links of its route at one rate, at most the least
 //! fair share among them, and in a paced stream at most its tree's part of what the busiest link allows; latency delays
-//! its receipt and occupies nothing, overhead occupies. A phase begins when the one before has ended. Several jobs
-//! share the links message by message; a job's phases do not wait for another's. Background traffic takes a share of
-//! each link, which is then narrower for all. Cost: a few hundred nanoseconds a message that meets no other; else see
-//! `links`.
+//! its receipt and occupies nothing; overhead occupies the links. A phase begins when the one before has ended. Several
+//! jobs share the links message by message; a job's phases do not wait for another's. Background traffic takes a share
+//! of each link, which is then narrower for all. Cost: a few hundred nanoseconds a message that meets no other; else
+//! see `links`.
 
 mod calendar;
 mod filling;

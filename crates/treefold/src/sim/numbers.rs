@@ -9,7 +9,7 @@ macro_rules! numbers {
         pub struct $name(std::num::NonZeroU32);
 
         impl $name {
-            /// Returns the number of what stands at `index`.
+            /// Returns the number of the item at `index`.
             #[inline]
             pub fn new(index: u32) -> Self {
                 // One more than the index is kept, so that zero is left for `None`.

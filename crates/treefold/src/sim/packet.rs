@@ -1,18 +1,18 @@
 //! The packet simulator: cycle by cycle, flit by flit (MultiTree paper, sections IV and V; its Table III).
 //!
-//! Virtual cut-through with virtual channels, credits and routed links (`router`), network interfaces that execute
-//! schedule tables (`interface`), and nothing global: a node at work sees only what has arrived. What leaves a node
-//! reaches no other for at least the shortest link's latency, so nodes take turns to run that far ahead (`wires`), each
-//! from one cycle in which it has something to do to the next; the result is that of a loop over all nodes in every
-//! cycle (`tests/suite/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100 ns a
-//! flit and router where they do, whatever the size of the network.
+//! It simulates virtual cut-through with virtual channels, credits and routed links (`router`), and network interfaces
+//! that execute schedule tables (`interface`). Nothing is global: a node at work sees only what has arrived. What
+//! leaves a node reaches no other for at least the shortest link's latency, so nodes take turns to run that far ahead
+//! (`wires`), each from one cycle in which it has something to do to the next; the result is that of a loop over all
+//! nodes in every cycle (`tests/suite/packet_oracle.rs`). Cost: 0.25 us a packet and link where none contend, 50 to 100
+//! ns a flit and router where they do, whatever the size of the network.
 //!
 //! In networks whose switches reduce, `in_network` takes the place of routers and interfaces.
 //!
 //! Several jobs are one workload; what runs beside them is `traffic`. A single plan is the only job.
 //!
-//! Cycles of a message that meets no other, from its issue to its receipt: its flits, each link's latency, 3 a router
-//! (4 a switch) and 3 (5 where the routers are the accelerators' own).
+//! From its issue to its receipt, a message that meets no other takes, in cycles: its flits, the latency of each link,
+//! 3 for each router (4 for a switch), and 3 more (5 where the routers are the accelerators' own).
 
 mod classes;
 mod deadlock;
@@ -75,21 +75,21 @@ pub struct Outcome {
     pub flits: u64,
     /// By link: the most flits that a virtual channel's buffer at its end ever held.
     pub peaks: Vec<u32>,
-    /// The least part of its credits' round trip that a link's buffers cover for a message; below 1 they limit its
-    /// rate. It is `None` in a fabric, and if nothing is sent.
+    /// The least fraction, over all links, of a link's credit round trip that its buffers cover for a message; below 1
+    /// they limit its rate. It is `None` in a fabric, and if nothing is sent.
     pub buffer_cover: Option<f64>,
     /// What only a fabric reports; it is `None` if routers ran.
     pub fabric: Option<FabricStats>,
 }
 
-/// What the simulation of a fabric reports besides.
+/// What the simulation of a fabric also reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FabricStats {
     /// The number of entries that left their table before all their operands were there.
     pub evictions: u64,
     /// The number of entries that were evicted because nothing touched them for too long.
     pub timeouts: u64,
-    /// The number of pulls that found no entry behind their first switch.
+    /// The number of pulls that found no free entry behind their first switch.
     pub bypasses: u64,
     /// The number of pulls that had to wait for an entry at their first switch.
     pub stalls: u64,
@@ -170,7 +170,7 @@ pub struct Outcomes {
     pub background: Option<Figures>,
 }
 
-/// Who sends, on a machine that is the same whoever does.
+/// Which jobs send; the machine is the same in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     /// All jobs and the background.

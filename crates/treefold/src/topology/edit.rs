@@ -21,11 +21,10 @@ pub enum Directions {
 }
 
 impl Topology {
-    /// Returns the network with other ranks: `ranks[r]` is the position of rank `r` among the accelerators, in the
-    /// order in which the file or generator listed them. The other accelerators only relay.
+    /// Returns the network with other ranks: `ranks[r]` is the index of rank `r` among the accelerators, in the order
+    /// in which the file or generator listed them. The other accelerators only relay.
     ///
-    /// # Errors
-    /// If a position does not exist or is listed twice, or if there is no rank at all.
+    /// # Errors If an index does not exist or is listed twice, or if there is no rank at all.
     ///
     /// ```
     /// use treefold::topology::from_spec;
@@ -210,7 +209,7 @@ impl Topology {
         modelled
     }
 
-    /// Returns the network with a part, above 0, of each link's bandwidth.
+    /// Returns the network with the bandwidth of link `i` multiplied by `parts[i]`, which is above 0.
     ///
     /// ```
     /// use treefold::topology::from_spec;

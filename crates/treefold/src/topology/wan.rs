@@ -1,7 +1,7 @@
 //! Wide-area networks: B4, seeded networks of the size of Equinix and IDN, and random networks.
 //!
 //! Capacities are as in the MTree paper, section IV-A: with skewness sk, an integer multiple of 10 Mbit/s drawn from
-//! 200 -+ 100 sk Mbit/s, the same in both directions. If the caller asks for another bandwidth, they are scaled.
+//! 200 +- 100 sk Mbit/s, the same in both directions. If the caller asks for another bandwidth, they are scaled.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,8 @@
-//! Minimum arborescences (Chu and Liu 1965, Edmonds 1967), and the root whose two together are cheapest.
+//! Minimum arborescences (Chu and Liu 1965, Edmonds 1967), and the root whose two arborescences together are cheapest.
 //!
-//! Every node but the root takes its cheapest incoming arc; a cycle among those is contracted, arcs into it cost what
-//! they cost more than the cycle's own, and so on. Cost: O(m) a contraction, at most n of them; few in practice.
+//! Every node but the root takes its cheapest incoming arc; a cycle among those is contracted, an arc into it then
+//! costs what it exceeds the cycle's own arc by, and so on. Cost: O(m) a contraction, at most n of them; few in
+//! practice.
 
 use super::super::forest::{Priced, Route, SpanningTree, breadth_first};
 use super::Arc;

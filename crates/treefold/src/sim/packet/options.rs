@@ -67,8 +67,8 @@ pub struct Options {
     /// The number of virtual channels of each link and of each injection port.
     #[schemars(range(min = 1, max = MAX_VIRTUAL_CHANNELS), extend("x-paper" = "MultiTree, Table III"))]
     pub virtual_channels: u32,
-    /// The number of virtual channels, of each class on each link, that are left to background traffic by the messages
-    /// of plans; by default 1 with flow_control=message, and else 0.
+    /// The number of virtual channels, of each class on each link, that messages of plans leave to background traffic;
+    /// by default 1 with flow_control=message, and else 0.
     #[schemars(range(max = 15), extend("x-paper" = "MultiTree, section IV-B"))]
     pub kept_channels: Option<u32>,
     /// The number of flits that a virtual channel buffers; by default 318, and in a fabric as many as keep a link busy
@@ -171,15 +171,15 @@ pub struct Fabric {
         "x-unless" = ["deterministic=true"],
     ))]
     pub table: Option<Bytes>,
-    /// The size of a wave, which is a group of requests that a rank issues together.
+    /// The size of a wave: the consecutive bytes of the vector that a rank requests together.
     #[schemars(extend(
         "x-paper" = "in-network, section IV-F",
         "x-readers" = ["push", "pull", "multicast"],
         "x-unless" = ["waves=0"],
     ))]
     pub wave: Bytes,
-    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for
-    /// multicasts, and for pushes as many as all reduction tables hold, but at least 16.
+    /// The number of waves that a rank may have outstanding, 0 for any number; by default 4 for pulls, 0 for plans in
+    /// which switches only multicast, and for pushes as many as all reduction tables hold, but at least 16.
     #[schemars(extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"]))]
     pub waves: Option<u32>,
     /// The internal speed-up of a switch: the number of flits that an output takes in from inside the switch while the
@@ -222,7 +222,7 @@ pub struct Fabric {
         extend("x-paper" = "in-network, section IV-F", "x-readers" = ["push", "pull", "multicast"])
     )]
     pub reorder: u32,
-    /// The maximum number of requests that wait at each port of an accelerator.
+    /// The maximum number of requests that queue to leave at each port of an accelerator.
     #[schemars(range(min = 1), extend("x-readers" = ["push", "pull", "multicast", "software"]))]
     pub window: u32,
     /// The event that ends a wave of pulls, so that the next may begin: its results are in the memory of the rank that
@@ -271,8 +271,8 @@ pub struct Fabric {
         "x-unless" = ["counters=null"],
     ))]
     pub retry_cycles: u32,
-    /// The number of retries of the same packet on a link, or of a wave that finds no counter, after which the host
-    /// gets an error.
+    /// The number of retries of the same packet on a link, or of a wave that finds no counter, after which the
+    /// simulation ends with an error that names it.
     #[schemars(extend(
         "x-paper" = "in-network, sections IV-E and IV-F",
         "x-readers" = ["push", "pull", "multicast", "software"],
