@@ -39,7 +39,7 @@ pub(super) struct Document {
     /// The version of the format, which is 1.
     #[schemars(extend("const" = VERSION))]
     version: u32,
-    /// The name of the algorithm that made the plan; nothing depends on it.
+    /// The name of the algorithm that made the plan.
     algorithm: String,
     /// The name of the collective that the plan computes, such as `all-reduce`.
     collective: String,
