@@ -106,7 +106,7 @@ FAULTS = [
     (lambda d, p, t: t.update(chunk={"count": 0}), "phase 0, tree 3: chunk must have a count of 1 or more, got 0"),
     (lambda d, p, t: t.update(weight=1), "phase 0, tree 3: 'weight' is unknown; known are span, root, up, down, chunk"),
     (lambda d, p, t: d.update(algoritm="x"), "'algoritm' is unknown; did you mean algorithm?"),
-    (lambda d, p, t: drop(d, "algorithm"), "'algorithm' is missing; it must be the name of the algorithm that made the plan"),
+    (lambda d, p, t: drop(d, "algorithm"), "'algorithm' is missing; it must be the name of the algorithm"),
     (lambda d, p, t: d.update(units=1.5), r"units must be the number of equal parts .*, got 1\.5"),
     (lambda d, p, t: d.update(units=0), "units must be from 1 to 1099511627776, got 0"),
     (lambda d, p, t: d.update(version="1"), 'the file needs "format": "treefold-plan" and "version": 1'),
