@@ -99,6 +99,17 @@ def test_options_that_are_given_now_count_and_the_others_stay():
     assert treefold.replan(treefold.plan("b4", "ring"), "b4", "auto").plan.algorithm == "packing"
 
 
+@pytest.mark.parametrize("simulator", treefold.SIMULATORS)
+def test_an_old_plan_stays_unless_the_new_one_is_faster_by_the_simulator_that_was_asked_for(simulator):
+    torus = treefold.topology("torus:4x4")
+    plan = treefold.plan(torus, "ring", size_bytes=1 << 20)
+    replanned = treefold.replan(plan, torus.without_links([("GPU0", "GPU1")]), simulator=simulator)
+    assert {replanned.old.simulator, replanned.new.simulator} == {simulator}
+    fresh = treefold.plan(replanned.plan.topology, "ring", size_bytes=1 << 20)
+    gain = 1 - treefold.simulate(fresh, simulator=simulator).time_s / replanned.old.time_s
+    assert (replanned.kept_trees == plan.num_trees) == (gain < 0.01)
+
+
 def test_an_algorithm_that_fits_no_more_gives_way_unless_it_is_asked_for():
     torus = treefold.topology("torus:4x4")
     plan, broken = treefold.plan(torus, "ring2d"), torus.without_links([("GPU0", "GPU1")])

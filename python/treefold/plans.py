@@ -166,7 +166,7 @@ def replan(
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest; by default that of the old plan.
         size_bytes: The size that the new plan should be good for, in bytes or as a text with a unit such as `1MiB`; by
             default the size of the old plan.
-        simulator: The simulator that predicts the times of the old and the new plan, one of `treefold.SIMULATORS`.
+        simulator: The simulator by which the old and the new plan compete, one of `treefold.SIMULATORS`.
         options: Fields of `treefold.PlannerOptions` that should differ from those of the old plan.
 
     Returns:
@@ -192,17 +192,17 @@ def replan(
             f"the plan is of {plan.collective}; replan its all-reduce, and use Plan.derive for the {plan.collective}"
         )
     request, fresh, gave_way = _first_that_fits(_requests(plan, network, algorithm, size, options))
-    old, new, kept = replanning.choose(plan, fresh, request)
-    times = [None if each is None else simulate(each, size_bytes=size, simulator=simulator) for each in (old, new)]
-    assert times[1] is not None
+    chosen, old = replanning.choose(
+        plan, fresh, request, lambda each: simulate(each, size_bytes=size, simulator=simulator)
+    )
     return Replanned(
-        plan=_remembering(new, request),
+        plan=_remembering(chosen.plan, request),
         changes=tuple(replanning.changes(plan.topology, request.network)),
         gave_way=gave_way,
         serves=old is not None,
-        old=times[0],
-        new=times[1],
-        kept_trees=kept,
+        old=old,
+        new=chosen.prediction,
+        kept_trees=chosen.kept,
     )
 
 

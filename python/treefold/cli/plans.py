@@ -150,7 +150,7 @@ class ReplanOptions:
     simulator: Annotated[
         str,
         typer.Option(
-            help="The simulator that predicts the times of both plans: analytic, flow or packet.",
+            help="The simulator by which both plans compete: analytic, flow or packet.",
             autocompletion=completing(simulation.SIMULATORS),
         ),
     ] = "flow"
@@ -184,7 +184,7 @@ def replan(
     cannot keep the old limits (--trees, --height, --least-rate) any more, as few of them as possible are dropped; the
     value none, as in --trees none --height none, releases them in any case. If it does not fit without them either,
     the fastest algorithm that fits takes its place. An old plan that still runs and has no limits is kept unless the
-    new one is clearly faster; packing also keeps single trees where that costs next to nothing.
+    new one is more than 1 % faster; packing also keeps single trees where that costs at most 0.1 %.
 
     Examples:
     treefold plan b4 -a mtree --trees 3 -o plan.json

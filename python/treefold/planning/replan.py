@@ -4,17 +4,18 @@ The caller has planned afresh, with the algorithm and the options of the old pla
 plan competes with the old one if that still runs, no limit (trees, height, least rate) was asked for, and the same
 algorithm or `auto` is wanted. If the new plan is a packing, it also competes with a packing in which trees of
 the old plan are worth a little more than new ones, so that they stay wherever they cost nothing, and workers have less
-to set up. The analytic simulator predicts the times.
+to set up. The caller predicts the times.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from treefold._core import Forest, Link, Plan, Topology, format_bandwidth, format_time, simulate_analytic
+from treefold._core import Forest, Link, Plan, Topology, format_bandwidth, format_time
 from treefold.planning import linear_programs, packing
 from treefold.planning.request import Request, limits
+from treefold.results import Prediction
 
 _WRITTEN = {"bandwidth_Bps": format_bandwidth, "latency_s": format_time, "overhead_s": format_time}
 """How the report of changes writes each quantity of a link."""
@@ -24,39 +25,45 @@ _WORTH_STAYING = 0.01
 """The part by which a plan of old trees only may be slower."""
 
 
-class Candidates(NamedTuple):
-    """The old plan on the new network (None if it cannot run there), the new plan, and how many old trees it keeps."""
+class Candidate(NamedTuple):
+    """A plan for the changed network, how many trees of the old plan it keeps, and what is predicted of it."""
 
-    old: Plan | None
-    new: Plan
+    plan: Plan
     kept: int
+    prediction: Prediction
 
 
-def choose(plan: Plan, fresh: Plan, request: Request) -> Candidates:
-    """Choose the plan for the network of `request`.
+def choose(
+    plan: Plan, fresh: Plan, request: Request, predict: Callable[[Plan], Prediction]
+) -> tuple[Candidate, Prediction | None]:
+    """Choose the plan for the network of `request`; return it, and what is predicted of the old plan if it still runs.
 
     Args:
         plan: The plan for the network as it was.
         fresh: The plan that the planner of the request has made.
         request: What the new plan is for.
+        predict: Predicts the time of a plan.
 
     """
     network = request.network
     old = _on(network, plan)
     forest = Forest(network)
     survivors = len(forest.add_surviving(plan))
-    candidates = [(fresh, forest.count_of(fresh))]
+    plans = [(fresh, forest.count_of(fresh))]
     if fresh.algorithm == "packing" and network.ranks > 1:
-        candidates += _keeping(forest, survivors, request)
+        plans += _keeping(forest, survivors, request)
     # A limit may count in another unit on this network, so only a fresh plan is known to keep it.
-    if old is not None and request.algorithm in (plan.algorithm, "auto") and not limits(request.options):
-        candidates.append((old, old.num_trees))
+    competes = request.algorithm in (plan.algorithm, "auto") and not limits(request.options)
+    candidates = [Candidate(each, kept, predict(each)) for each, kept in plans]
+    if old is None:
+        return min(candidates, key=_loss), None
+    stays = Candidate(old, old.num_trees, predict(old))
+    return min([*candidates, stays] if competes else candidates, key=_loss), stays.prediction
 
-    def loss(candidate: tuple[Plan, int]) -> float:
-        time_s = simulate_analytic(candidate[0], request.size_bytes).time_s
-        return time_s * (1 - _WORTH_STAYING * candidate[1] / max(candidate[0].num_trees, 1))
 
-    return Candidates(old, *min(candidates, key=loss))
+def _loss(candidate: Candidate) -> float:
+    """Return the predicted time, less what the old trees that are kept are worth."""
+    return candidate.prediction.time_s * (1 - _WORTH_STAYING * candidate.kept / max(candidate.plan.num_trees, 1))
 
 
 def _on(network: Topology, plan: Plan) -> Plan | None:
