@@ -330,8 +330,8 @@ impl Plan {
         Ok(all.map(|tree| Pipeline::new(&tree, size)).collect())
     }
 
-    /// The throughput for large vectors, in bytes of the vector per second, which the busiest link limits; None if
-    /// nothing is sent.
+    /// The bytes of the vector per second that the busiest link allows; None if nothing is sent. Streamed plans come
+    /// near it with large vectors; plans in steps stay below.
     #[getter]
     fn rate(&self) -> PyResult<Option<f64>> {
         Ok(self.sound()?.rate().map(|rate| rate.bytes_per_second()))

@@ -149,7 +149,7 @@ pub fn message(job: &Placed, schedule: &Schedule, id: TransferId, place: Place, 
     let flits = bytes.div_ceil(options.flit.get()).max(1);
     if flits >= u64::from(u32::MAX) {
         misfit!(
-            "a message of {bytes} bytes has {flits} flits, and at most 2^32 can be counted; raise flit or lower \
+            "a message of {bytes} bytes has {flits} flits, and fewer than 2^32 can be counted; raise flit or lower \
              the size"
         );
     }
