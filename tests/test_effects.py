@@ -105,6 +105,7 @@ EFFECTS = {
         "--collective": ["all-gather"],
         "--root": ["1", "--collective", "broadcast"],
         "--plot": PLOTTED,
+        "--csv": ["rows.csv"],
         "--json": [],
         **NETWORK,
         **SIMULATOR,

@@ -14,7 +14,7 @@ from treefold.cli.main import main
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 
 
-@pytest.mark.parametrize("kind", ["-o", "--plot", "--trace"])
+@pytest.mark.parametrize("kind", ["-o", "--plot", "--csv", "--trace"])
 @pytest.mark.parametrize("where", ["missing/out", "folder", "file/out"])
 def test_what_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch, capsys, kind, where):
     def work(*_, **__):
@@ -22,10 +22,10 @@ def test_what_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch, 
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    suffix = ".svg" if kind == "--plot" else ".json"
+    suffix = {"--plot": ".svg", "--csv": ".csv"}.get(kind, ".json")
     (tmp_path / f"folder{suffix}").mkdir()
     monkeypatch.setattr(networks, "topology", work)
-    commands = {"-o": ["topology", "plan"], "--plot": ["compare"], "--trace": ["simulate"]}[kind]
+    commands = {"-o": ["topology", "plan"], "--plot": ["compare"], "--csv": ["compare"], "--trace": ["simulate"]}[kind]
     for command in commands:
         extra = ["--simulator", "flow"] if command == "simulate" else []
         monkeypatch.setattr(sys, "argv", ["treefold", command, "ring:4", kind, where + suffix, *extra])

@@ -1,6 +1,7 @@
 """Results: frozen dataclasses, the same values as the JSON of the command line, tables that become data frames."""
 
 import copy
+import io
 import json
 import pickle
 import sys
@@ -164,6 +165,13 @@ def test_tables_become_data_frames(comparison):
     best = frame.loc[frame.groupby("size_bytes")["time_s"].idxmin(), "algorithm"]
     assert list(best) == [each.algorithm for each in comparison.fastest()]
     assert len(treefold.train("alexnet", "ring:4", "ring,dbtree").to_pandas()) == 2
+
+
+def test_a_table_as_csv_has_the_columns_and_values_of_its_data_frame():
+    pandas = pytest.importorskip("pandas")
+    rows = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=[KIB, MIB], simulator="packet")
+    read = pandas.read_csv(io.StringIO(rows.to_csv()))
+    pandas.testing.assert_frame_equal(read, rows.to_pandas(), check_dtype=False, check_like=True)
 
 
 def test_without_pandas_the_error_says_what_to_do(comparison, monkeypatch):

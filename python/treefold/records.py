@@ -4,9 +4,12 @@ A field's metadata may have `key` (its name in dictionaries), `is_hidden` (dicti
 (they leave it out if it is None) or `is_inline` (they have its fields in its place).
 """
 
+import csv
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, field, fields
 from importlib import import_module
+from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
 from treefold import html
@@ -83,8 +86,17 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the columns of a row; those of an inner dictionary have its name in front, as in `packets.flits`."""
+    for key, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 class Table(Sequence[Row], Generic[Row]):
-    """A sequence of records, which can become dictionaries or a data frame.
+    """A sequence of records, which can become dictionaries, comma-separated values or a data frame.
 
     Example:
         >>> import treefold
@@ -118,6 +130,23 @@ class Table(Sequence[Row], Generic[Row]):
 
         """
         return {"rows": self.rows()}
+
+    def to_csv(self) -> str:
+        """Return comma-separated values: a line of the columns that `to_pandas` has, and a line for each row.
+
+        Example:
+            >>> import treefold
+            >>> comparison = treefold.compare("ring:4", "ring", sizes_bytes=["1KiB"])
+            >>> [line.partition(",")[0] for line in comparison.to_csv().splitlines()]
+            ['algorithm', 'ring']
+
+        """
+        rows = [dict(_flat(row)) for row in self.rows()]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(dict.fromkeys(chain.from_iterable(rows))), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
 
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame`; dictionaries inside a row become columns such as `link_utilization.mean`.

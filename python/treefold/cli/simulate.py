@@ -189,6 +189,9 @@ class Report:
         ),
     ] = False
     plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None
+    csv: Annotated[
+        Path | None, typer.Option(help="Also write all rows to this file, with the keys of --json as columns.")
+    ] = None
     as_json: Json = False
 
 
@@ -214,6 +217,8 @@ def compare(
     """
     if shown.plot is not None:
         check_plot(shown.plot)
+    if shown.csv is not None:
+        check_writable(shown.csv)
     loaded = network_options.load(network)
 
     def table(rows: Comparison) -> str:
@@ -236,6 +241,8 @@ def compare(
     if shown.plot is not None:
         picture = plot_comparison(rows, title=loaded.name, format=plot_format(shown.plot))
         write_bytes_atomically(shown.plot, picture)
+    if shown.csv is not None:
+        write_text_atomically(shown.csv, rows.to_csv())
     show_rows(rows, shown.as_json, table)
 
 
