@@ -180,8 +180,8 @@ PLAN = treefold.plan("ring:4", "ring")
         ),
         (lambda: treefold.plan("ring:4", size_bytes=1.5), "or a text such as '64MiB'"),
         (
-            lambda: treefold.compare("ring:4", sizes_bytes="1MiB"),
-            "sizes '1MiB' are not a list; write for example [",
+            lambda: treefold.compare("ring:4", sizes_bytes="1MiB:1KiB"),
+            "sizes '1MiB:1KiB': the range must rise from at least 1B",
         ),
         (lambda: treefold.planning.is_quick("ring:4"), "network 'ring:4' is not a treefold.Topology; make one with"),
         (lambda: treefold.planning.is_fabric("dgx2"), "network 'dgx2' is not a treefold.Topology"),

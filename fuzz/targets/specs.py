@@ -9,14 +9,14 @@ import treefold
 from fuzz.cases import Case, Fault, check_refusal
 from fuzz.words import KINDS, spec, text
 from treefold import _core
-from treefold.cli.options import parse_sizes
+from treefold.checks import sizes
 from treefold.cli.plans import parse_region
 
 _READERS = {
     "size": _core.parse_size,
     "bandwidth": _core.parse_bandwidth,
     "time": _core.parse_time,
-    "sizes": parse_sizes,
+    "sizes": sizes,
     "region": parse_region,
     "collective": _core.parse_collective,
     "ranks": lambda text: treefold.topology("ring:5", ranks=text),

@@ -121,6 +121,28 @@ def size(given: Any) -> int:
     return int(given)
 
 
+def sizes(text: str) -> list[int]:
+    """Return the sizes, in bytes, of a text: a list such as `1MiB,4MiB`, or a range that doubles such as `32KiB:64MiB`.
+
+    Raises:
+        TreefoldError: If the text is neither.
+
+    """
+    try:
+        given = [parse_size(part) for part in (text.split(":", 1) if ":" in text else text.split(","))]
+    except TreefoldError as error:
+        raise TreefoldError(f"{error}; a list is 1MiB,4MiB, and a range that doubles is 32KiB:64MiB") from None
+    if ":" not in text:
+        return given
+    first, last = given
+    if not 0 < first <= last:
+        raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
+    doubled = [first]
+    while doubled[-1] * 2 <= last:
+        doubled.append(doubled[-1] * 2)
+    return doubled
+
+
 def quantity(what: str, given: Any, unit: str, parse: Callable[[str], float]) -> float:
     """Return a finite number of `unit`, which `parse` reads if it is a text such as `10Gbit/s` or `5ms`."""
     return parse(given) if isinstance(given, str) else number(what, given, f"{unit}, or a text with a unit")

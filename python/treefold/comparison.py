@@ -45,7 +45,7 @@ def compare(
     network: Topology | str,
     algorithms: str | Sequence[str] | None = None,
     *,
-    sizes_bytes: Sequence[int | str],
+    sizes_bytes: str | Sequence[int | str],
     simulator: str | Machine | None = None,
     link_model: str = "propagation",
     collective: str = "all-reduce",
@@ -60,7 +60,7 @@ def compare(
             that fit the network; one that needs a solver is included only if it takes seconds at most
             (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
             cannot plan is left out with a warning.
-        sizes_bytes: The sizes of the vector, each in bytes or as a text with a unit such as `1MiB`.
+        sizes_bytes: A list of sizes, in bytes or as texts such as `1MiB`; or a range that doubles, such as `1KiB:4KiB`.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
             the packet simulator runs the plans. Each plan gets those options of the machine that it reads, and a
             warning names those that none reads.
@@ -82,9 +82,9 @@ def compare(
         UserWarning: If a named algorithm is left out, or nothing reads an option of the machine.
 
     Example:
-        >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes=["1KiB", "1MiB"])
+        >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes="1KiB:4KiB")
         >>> [each.algorithm for each in comparison.fastest()]
-        ['multitree', 'multitree']
+        ['multitree', 'multitree', 'multitree']
 
     """
     network = as_network(network)
@@ -150,8 +150,10 @@ class _Race:
         return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
 
 
-def _sizes(sizes_bytes: Sequence[int | str]) -> list[int]:
-    if isinstance(sizes_bytes, str) or not isinstance(sizes_bytes, Iterable):
+def _sizes(sizes_bytes: str | Sequence[int | str]) -> list[int]:
+    if isinstance(sizes_bytes, str):
+        return checks.sizes(sizes_bytes)
+    if not isinstance(sizes_bytes, Iterable):
         raise TreefoldError(f"sizes {checks.shown(sizes_bytes)} are not a list; write for example ['1KiB', 1048576]")
     sizes = list(map(checks.size, sizes_bytes))
     if not sizes:

@@ -294,23 +294,6 @@ def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read[name] for name in named}
 
 
-def parse_sizes(text: str) -> list[int]:
-    """Return the sizes, in bytes, of a doubling range or a list."""
-    try:
-        given = [_core.parse_size(part) for part in (text.split(":", 1) if ":" in text else text.split(","))]
-    except TreefoldError as error:
-        raise TreefoldError(f"{error}; a list is 1MiB,4MiB, and a range that doubles is 32KiB:64MiB") from None
-    if ":" not in text:
-        return given
-    first, last = given
-    if not 0 < first <= last:
-        raise TreefoldError(f"sizes '{text}': the range must rise from at least 1B; write for example 32KiB:64MiB")
-    sizes = [first]
-    while sizes[-1] * 2 <= last:
-        sizes.append(sizes[-1] * 2)
-    return sizes
-
-
 def size_or_default(size_bytes: int | None) -> int:
     """Return a size, or 64 MiB if none is given."""
     return DEFAULT_SIZE_BYTES if size_bytes is None else size_bytes

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
+from treefold import checks
 from treefold.cli.groups import expanded
-from treefold.cli.options import Json, parse_sizes
+from treefold.cli.options import Json
 from treefold.cli.terminal import notify, print_lines, show, track
 from treefold.errors import TreefoldError
 from treefold.report import claims_table, key_values
@@ -97,7 +98,7 @@ def reproduce(
         show(titles, as_json, lambda: key_values(titles))
         return
     networks = tuple(reproduction.split_networks(options.networks)) if options.networks else ()
-    sizes = tuple(parse_sizes(options.sizes)) if options.sizes else ()
+    sizes = tuple(checks.sizes(options.sizes)) if options.sizes else ()
     settings = reproduction.Settings(options.trials, networks, _skews(options.skews, reproduction.are_skews), sizes)
     jobs = os.cpu_count() or 1 if options.jobs is None else options.jobs
     done = []

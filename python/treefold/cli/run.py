@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treefold import _core, environment, interrupts, simulation
+from treefold import _core, checks, environment, interrupts, simulation
 from treefold._core import Plan, Topology
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
@@ -19,7 +19,6 @@ from treefold.cli.options import (
     NetworkOptions,
     PlannerOptions,
     PlanOptions,
-    parse_sizes,
     size_or_default,
 )
 from treefold.cli.simulate import own_size
@@ -84,7 +83,7 @@ class JobOptions:
         if self.size is not None and self.sizes is not None:
             raise TreefoldError("--size and --sizes are both given; drop one")
         if self.sizes is not None:
-            return parse_sizes(self.sizes)
+            return checks.sizes(self.sizes)
         if self.size is not None:
             return [_core.parse_size(self.size)]
         return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None)]

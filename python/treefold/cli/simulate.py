@@ -20,7 +20,6 @@ from treefold.cli.options import (
     PlanOptions,
     SimulatorOptions,
     Sizes,
-    parse_sizes,
     simulator_option,
     size_or_default,
 )
@@ -229,7 +228,7 @@ def compare(
             rows = comparison.compare(
                 loaded,
                 algorithms,
-                sizes_bytes=parse_sizes(sizes),
+                sizes_bytes=sizes,
                 simulator=simulator_options.asked().named,
                 link_model=simulator_options.link_model,
                 **what.asked(),
