@@ -93,7 +93,7 @@ def test_own_json_by_hand_may_give_texts(tmp_path):
         (node(color="red"), "unknown key 'color'; the keys are name, kind"),
         (OWN | {"links": [["a", "b"]]}, "link 0: must be an object"),
         (link(target=None), "link 0: 'target' must be a text that is not empty, got None"),
-        (link(bandwidth_Bps=0), "link 0 ('a' -> 'b'): bandwidth '0.0B/s': bandwidth must be positive, got 0"),
+        (link(bandwidth_Bps=0), "link 0 ('a' -> 'b'): bandwidth '0B/s': bandwidth must be positive, got 0"),
         (link(bandwidth_Bps=-5), "bandwidth must be positive, got -5"),
         (link(bandwidth_Bps=1e30), "out of range"),
         (link(bandwidth_Bps=10**400), "is not a number; give it in B/s"),

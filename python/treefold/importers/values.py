@@ -115,7 +115,7 @@ def _bandwidth(value: object, quantity: Quantity, where: str) -> float:
     if quantity.unit is None:
         return _checked_bandwidth(_text_with_unit(value, quantity, where, "5Gbit/s"), where)
     result = _number_in_unit(value, quantity, where)
-    _checked_bandwidth(f"{result!r}B/s", where)
+    _checked_bandwidth(_in_words(value, quantity), where)
     return result
 
 
@@ -126,7 +126,7 @@ def _time(value: object, quantity: Quantity, where: str) -> float:
         result = _checked_time(_text_with_unit(value, quantity, where, "5ms"), where) * quantity.factor
         return round(result, 13)
     result = _number_in_unit(value, quantity, where) * quantity.factor
-    _checked_time(f"{result!r}s", where)
+    _checked_time(_in_words(value, quantity), where)
     return result if quantity.unit == "s" else round(result, 13)
 
 
@@ -136,6 +136,12 @@ def _number_in_unit(value: object, quantity: Quantity, where: str) -> float:
         unit = f"{quantity.unit}, as the name says" if isinstance(value, str) else quantity.unit
         raise fail(where, f"{quantity.word} {shown(value)} is not a number; give it in {unit}")
     return plain * (_unit_size(quantity) or 1.0)
+
+
+def _in_words(value: object, quantity: Quantity) -> str:
+    """Return a number with its unit as a person writes it, for a check whose error shows what the file has."""
+    unit = "B/s" if quantity.unit == "Bps" else _VENDOR_UNITS.get(quantity.unit or "", quantity.unit)
+    return f"{number(value):.12g}{unit}"
 
 
 def _text_with_unit(value: object, quantity: Quantity, where: str, example: str) -> str:
