@@ -48,7 +48,8 @@ class Simulation:
         float | None,
         typer.Option(
             metavar="LOAD",
-            help="Send short messages between random accelerators, at this part of the bandwidth of all their links.",
+            help="Send short messages between random accelerators: each sends this fraction of the bandwidth of its "
+            "links together.",
         ),
     ] = None
     background_bytes: Annotated[

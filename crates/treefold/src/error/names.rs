@@ -41,7 +41,7 @@ pub fn unknown(what: &str, text: &str, known: &[&str]) -> Error {
 }
 
 /// Returns up to three names of `known` that `text` may stand for, the most likely first: it may be misspelt, cut
-/// short, or their initials.
+/// short, in another order, or their initials.
 pub fn nearest<'a>(text: &str, known: &[&'a str]) -> Vec<&'a str> {
     let mut near: Vec<(f64, &str)> = known.iter().map(|&name| (likeness(text, name), name)).collect();
     near.retain(|&(likeness, _)| likeness >= LIKELY);
@@ -51,6 +51,8 @@ pub fn nearest<'a>(text: &str, known: &[&'a str]) -> Vec<&'a str> {
 
 /// Names that are less alike than this are not suggested.
 const LIKELY: f64 = 0.6;
+/// How alike names with the same characters in another order are at least, such as `2dring` and `ring2d`.
+const TURNED: f64 = 0.8;
 /// The most bytes of a name that is compared: a longer one is not misspelt, and comparing it would take long.
 const LONGEST_NAME: usize = 64;
 
@@ -66,8 +68,21 @@ fn likeness(text: &str, name: &str) -> f64 {
     }
     let is_part = text.len() >= 3 && name.contains(&text);
     let is_short = initials.len() >= 2 && (text == initials || text.strip_suffix('s') == Some(&initials));
-    let least = if is_part || is_short { LIKELY } else { 0.0 };
+    let is_turned = text.len() >= 5 && sorted(&text) == sorted(&name);
+    let least = if is_turned {
+        TURNED
+    } else if is_part || is_short {
+        LIKELY
+    } else {
+        0.0
+    };
     strsim::normalized_damerau_levenshtein(&text, &name).max(least)
+}
+
+fn sorted(name: &str) -> Vec<char> {
+    let mut characters: Vec<char> = name.chars().collect();
+    characters.sort_unstable();
+    characters
 }
 
 /// Returns whether only digits tell two names with digits apart, and `text` is not `name` cut short: who wrote `GPU9`
@@ -112,6 +127,7 @@ mod tests {
             ("ring3d", &["ring"]),
             ("ring2", &["ring2d", "ring"]),
             ("rign2d", &["ring2d"]),
+            ("2dring", &["ring2d", "ring"]),
             (&"ring".repeat(1000), &[]),
         ] {
             assert_eq!(nearest(text, &KNOWN), near, "{text}");
