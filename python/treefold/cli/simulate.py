@@ -48,8 +48,7 @@ class Simulation:
         float | None,
         typer.Option(
             metavar="LOAD",
-            help="Send short messages between random accelerators: each sends this fraction of the bandwidth of its "
-            "links together.",
+            help="Send short messages between random accelerators, at this fraction of each one's bandwidth.",
         ),
     ] = None
     background_bytes: Annotated[
