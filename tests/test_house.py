@@ -118,6 +118,15 @@ def test_docstrings_are_sentences(path):
     assert [each.split("\n")[0] for each in wrong] == []
 
 
+DOC_COMMENT = re.compile(r"^ *//[/!] ?(.*)(?:\n *//[/!].*)*", re.MULTILINE)
+"""A block of Rust's doc comments, and its first line."""
+
+
+@pytest.mark.parametrize("path", [path for path in CODE if path.suffix == ".rs"], ids=str)
+def test_doc_comments_begin_with_a_sentence(path):
+    assert [first for first in DOC_COMMENT.findall(text(path)) if FRAGMENT.match(first)] == []
+
+
 FLAG = re.compile(r"(^|[\s(`'\"])--[a-z]")
 """An option of the command line."""
 

@@ -27,9 +27,9 @@ pub struct Background {
 pub struct Pairs {
     /// The accelerators, in listed order.
     pub sources: Vec<NodeId>,
-    /// By source: the accelerators to which it sends.
+    /// The accelerators to which each source sends.
     pub targets: Csr<NodeId>,
-    /// By pair, in the order of `targets`: the links of the route.
+    /// The links of each pair's route, in the order of `targets`.
     pub routes: Csr<LinkId>,
 }
 

@@ -73,7 +73,7 @@ pub struct Outcome {
     pub packets: u64,
     /// The number of flits that were sent, heads included.
     pub flits: u64,
-    /// By link: the most flits that a virtual channel's buffer at its end ever held.
+    /// The most flits that a virtual channel's buffer at the end of each link ever held.
     pub peaks: Vec<u32>,
     /// The least fraction, over all links, of a link's credit round trip that its buffers cover for a message; below 1
     /// they limit its rate. It is `None` in a fabric, and if nothing is sent.

@@ -12,9 +12,9 @@ pub struct Trace {
     pub size: Bytes,
     /// The time from the start of the simulation to the last receipt.
     pub seconds: Seconds,
-    /// By link: the time in which it carried anything, at whatever rate.
+    /// The time in which each link carried anything, at whatever rate.
     pub occupied: Vec<Seconds>,
-    /// By link: the time that it would have needed at its full rate for what it carried, overheads included.
+    /// The time that each link would have needed at its full rate for what it carried, overheads included.
     pub carried: Vec<Seconds>,
     /// All transfers if they were asked for, and none if not. The flow simulator lists them by when their last bytes
     /// left; the packet simulator's order means nothing.

@@ -320,7 +320,7 @@ proptest! {
         receives_all_messages(drawn);
     }
 
-    /// Of all-gathers and broadcasts every rank has every line once.
+    /// Every rank gets every line of all-gathers and broadcasts once.
     #[test]
     fn multicasts_reach_all(
         ranks in proptest::sample::subsequence((0u32..16).collect::<Vec<u32>>(), 2..=16),

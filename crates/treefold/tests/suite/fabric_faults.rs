@@ -73,8 +73,8 @@ fn retries_that_never_succeed_end_with_the_name_of_the_link() {
     assert!(run(&network("dgx2:planes=2", &[]), "innet-push", 1 << 18, impatient).unwrap_err().contains("gave up"));
 }
 
-/// With fewer counters than waves, waves ask again until one is free; then the machine is that with fewer waves, except
-/// for the time between two questions.
+/// If there are fewer counters than waves, waves ask again until one is free; then the machine is that with fewer
+/// waves, except for the time between two questions.
 #[test]
 fn waves_wait_for_counters() {
     let topology = network("dgx2:planes=6", &[]);

@@ -110,7 +110,7 @@ fn at_least_a_byte_a_unit(plan: &Plan, size: u64) -> u64 {
     size.max(plan.units)
 }
 
-/// As many bytes as fit into `bits` bits, and of all magnitudes.
+/// Sizes of all magnitudes: numbers of each count of bits are equally likely.
 fn sizes() -> impl Strategy<Value = u64> {
     (0..34u32).prop_flat_map(|bits| (1u64 << bits)..(2u64 << bits))
 }

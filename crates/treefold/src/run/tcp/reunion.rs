@@ -36,7 +36,7 @@ pub struct Reunions {
     dialled: Vec<(NodeId, Instant)>,
     /// The ranks that are being dialled.
     dialling: Vec<(NodeId, Receiver<io::Result<TcpStream>>)>,
-    /// Those who have called, and have not said who they are.
+    /// The callers that have not said who they are.
     callers: Vec<Caller>,
     /// The connections whose ends have not greeted each other.
     strangers: Vec<Stranger>,

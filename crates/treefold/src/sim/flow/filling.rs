@@ -28,7 +28,7 @@ pub(super) struct Filling {
     queue_round: Vec<u32>,
     link_round: Vec<u32>,
     round: u32,
-    /// By link, for those of the component.
+    /// What each link of the component has left.
     pub left: Vec<Left>,
     pub rate: Vec<Rate>,
     pub heap: BinaryHeap<Reverse<(Rate, Settler)>>,

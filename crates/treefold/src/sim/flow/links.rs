@@ -61,7 +61,7 @@ struct LinkState {
     queues: Vec<QueueId>,
     demand: Rate,
     messages: u32,
-    /// Since when it is occupied.
+    /// The moment since which it is occupied.
     since: Instant,
     occupied: Span,
 }
@@ -69,9 +69,9 @@ struct LinkState {
 /// All queues and links.
 pub(super) struct SharedLinks<'a> {
     topology: &'a Topology,
-    /// By job: the routes of its lanes.
+    /// The routes of each job's lanes.
     routes: &'a [LaneRoutes],
-    /// By job: the queue of its first lane.
+    /// The queue of each job's first lane.
     first_queue: Vec<u32>,
     queues: Vec<Queue<'a>>,
     links: Vec<LinkState>,

@@ -63,9 +63,9 @@ pub(super) struct Workload {
     pub gates: Vec<Gate>,
     /// Parts, message by message.
     pub parts_of: Vec<u32>,
-    /// By port: its first message, in order of steps; in streams there are no ports.
+    /// The first message of each port, in order of steps; in streams there are no ports.
     pub first_on_port: Vec<Option<MessageId>>,
-    /// In the order of their parts.
+    /// The halves of all trees, in the order of their parts.
     halves: Vec<TreeHalf>,
 }
 

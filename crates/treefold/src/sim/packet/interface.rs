@@ -53,7 +53,7 @@ struct Execution {
 /// An accelerator's interfaces, tables and adder.
 #[derive(Debug)]
 pub struct Table {
-    /// Those of plans, and behind them that of the background, if there is one.
+    /// The interfaces of plans, and behind them that of the background, if there is one.
     interfaces: Vec<Interface>,
     /// How many interfaces plans have.
     of_plans: usize,

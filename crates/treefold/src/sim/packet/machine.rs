@@ -112,11 +112,11 @@ pub struct NodeParameters {
 pub struct Machine {
     /// The clock of all nodes.
     pub clock: Frequency,
-    /// By node: its parameters.
+    /// The parameters of each node.
     pub nodes: Vec<NodeParameters>,
-    /// By link: its wire.
+    /// The wire of each link.
     pub links: Vec<Wire>,
-    /// By node: the wire from an interface into its router.
+    /// The wire from an interface of each node into its router.
     pub injection: Vec<Wire>,
 }
 

@@ -14,9 +14,9 @@ use crate::topology::{LinkId, Shape, Topology};
 
 /// The lists of links that are routes.
 pub struct Lists<'a> {
-    /// Those of plans.
+    /// The lists of plans.
     pub of_plans: Csr<LinkId>,
-    /// Those of the background, if there is one.
+    /// The lists of the background, if there is one.
     pub of_background: Option<&'a Csr<LinkId>>,
 }
 

@@ -21,7 +21,7 @@ pub struct Progress {
     pub packets: Vec<u32>,
     /// When each message was sent and received.
     pub times: Vec<Times>,
-    /// By job.
+    /// How far each job has come.
     pub courses: Vec<Course>,
     /// Messages of plans that were given to an interface, and those that were received.
     pub issued: usize,

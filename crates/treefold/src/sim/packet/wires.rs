@@ -181,13 +181,13 @@ struct Ends {
 /// Everything under way, and which node has something to do when.
 #[derive(Debug)]
 pub struct Wires<P = Head> {
-    /// By wire.
+    /// The flits on each wire.
     pub flits: Vec<Flits<P>>,
-    /// By wire.
+    /// The credits on each wire.
     pub credits: Vec<Credits>,
-    /// By wire; only where packets may be corrupt.
+    /// The acknowledgements on each wire; only where packets may be corrupt.
     pub acks: Vec<VecDeque<Ack>>,
-    /// By wire.
+    /// The ends of each wire.
     ends: Vec<Ends>,
     /// The first cycle in which each node has something to do; 0 while it is at work.
     next: Vec<u64>,

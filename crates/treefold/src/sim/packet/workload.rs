@@ -61,11 +61,11 @@ pub struct Workload {
     /// The routes of each job's lanes that messages use, job by job and by their indices, and behind them those of the
     /// background's pairs.
     pub routes: Csr<Hop>,
-    /// By job: its rows of `routes`.
+    /// The rows of `routes` that each job has.
     pub rows: Vec<Range<usize>>,
     /// The programs, job by job and rank by rank.
     pub programs: Vec<Program>,
-    /// By node: its programs.
+    /// The programs of each node.
     pub programs_of: Csr<ProgramId>,
     /// The steps of each program.
     pub steps: Vec<Vec<Step>>,

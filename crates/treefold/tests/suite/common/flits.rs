@@ -66,7 +66,7 @@ struct World<'a> {
     adder: HashMap<NodeId, (u64, Queue)>,
     cleared: Vec<(u64, usize)>,
     waits: Vec<u32>,
-    /// By program.
+    /// The step of each program.
     step: Vec<usize>,
     entered: Vec<bool>,
     counter_down: Vec<u64>,
@@ -75,7 +75,7 @@ struct World<'a> {
     next_program: HashMap<Port, usize>,
     issued: Vec<bool>,
     received: Vec<u64>,
-    /// By job.
+    /// The end of each job.
     end: Vec<u64>,
     last: Vec<(u64, usize)>,
 }

@@ -5,7 +5,7 @@ use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::lower;
 use treefold::plan::schedule::{Csr, Schedule, TransferId};
 
-/// The same rows, but for row `id`.
+/// Rows that differ from `rows` in row `id` alone.
 pub fn with_row<T: Clone>(rows: &Csr<T>, id: TransferId, row: Vec<T>) -> Csr<T> {
     let mut changed = Csr { first: vec![0], items: Vec::new() };
     for other in TransferId::first(rows.first.len() - 1) {

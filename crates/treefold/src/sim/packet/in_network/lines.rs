@@ -37,12 +37,12 @@ struct LastLine {
 pub struct Lines {
     /// Number of each tree's first line.
     first: Vec<u64>,
-    /// By line: what all contribute.
+    /// What all contribute to each line.
     total: Vec<Operand>,
     last: Option<LastLine>,
     /// What each rank sends in turn; one order for all where all send the same.
     orders: Vec<Vec<Address>>,
-    /// By line, its place in that order: for each rank, or for all where no two ranks differ.
+    /// The place of each line in that order: for each rank, or for all where no two ranks differ.
     places: Vec<Vec<u32>>,
 }
 

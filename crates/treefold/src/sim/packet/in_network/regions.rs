@@ -86,13 +86,13 @@ pub struct Region {
 /// All regions.
 #[derive(Debug, Default)]
 pub struct Regions {
-    /// By tree.
+    /// The region of each tree.
     pub regions: Vec<Region>,
     /// The edges of all trees.
     edges: Vec<Edge>,
-    /// By tree and rank: its edge in the reduce half, unless it is the root.
+    /// The edge of each tree and rank in the reduce half, unless the rank is the root.
     up: Vec<Option<EdgeId>>,
-    /// By tree and rank, if ranks push: the whole routes from the rank to the root and back.
+    /// The whole routes of each tree and rank from the rank to the root and back, if ranks push.
     homes: Vec<Option<[RouteId; 2]>>,
     pub ranks: u32,
     /// Seconds a byte of the vector that the busiest link takes.
@@ -129,7 +129,7 @@ struct Manager<'a> {
     edge_of: Vec<[Option<EdgeId>; 2]>,
     /// Whole routes to homes by their links: the trees of a root share them.
     homes: HashMap<Vec<LinkId>, RouteId>,
-    /// By node.
+    /// What is reduced at each node.
     reduced_at: Vec<Reduced>,
 }
 

@@ -66,7 +66,7 @@ struct Stream {
 pub struct Software {
     rank: NodeId,
     started: bool,
-    /// By port: messages in the order in which they may leave.
+    /// The messages of each port, in the order in which they may leave.
     streams: Vec<VecDeque<Stream>>,
     /// Acknowledgements that messages still wait for.
     unacknowledged: HashMap<MessageId, u32>,

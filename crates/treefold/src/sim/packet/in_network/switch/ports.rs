@@ -34,7 +34,7 @@ pub(super) struct Input {
     pub due: u64,
     /// From when on a packet can be routed, or waits for an entry.
     pub ready: u64,
-    /// By virtual channel.
+    /// The packets that wait in each virtual channel.
     pub queues: Vec<VecDeque<Waiting>>,
 }
 
@@ -62,7 +62,7 @@ impl Target {
 /// A packet, or a copy of one, that waits to cross to its port.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// Since when it waits.
+    /// The moment since which it waits.
     pub since: u64,
     /// When all of it is here.
     pub end: u64,
@@ -153,7 +153,7 @@ pub(super) struct Output {
     pub lists: Vec<VecDeque<Pending>>,
     /// How many wait to cross.
     pub pending: usize,
-    /// By virtual channel.
+    /// The packets that each virtual channel has queued.
     pub queues: Vec<VecDeque<Queued>>,
     /// How many are in the queues.
     pub queued: usize,
