@@ -5,7 +5,7 @@ from importlib import import_module
 from reproduction.figures import Figure
 from treefold import checks
 
-PAPERS = ("mtree", "multitree", "in-network")
+PAPERS = ("mtree", "multitree", "in-network", "synthesis")
 
 
 def figures() -> dict[str, Figure]:

@@ -40,7 +40,7 @@ def _claims(page: str) -> list[str]:
 
 def table() -> str:
     """Return the counts of all papers, and their sum, as a table in Markdown."""
-    counts = [count(paper) for paper in ("multitree", "mtree", "in-network")]
+    counts = [count(paper) for paper in ("multitree", "mtree", "in-network", "synthesis")]
     total = Count("together", *(sum(each[field] for each in counts) for field in (1, 2, 3)))  # type: ignore[misc]
     lines = ["| paper | figures | claims reproduced | claims missed |", "|---|---|---|---|"]
     lines += [f"| {each.paper} | {each.figures} | {each.reproduced} | {each.missed} |" for each in (*counts, total)]

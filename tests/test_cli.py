@@ -19,6 +19,7 @@ def test_plan_prints_the_keys_of_the_contract():
     summary = output("plan", "torus:4x4", "-a", "multitree")
     assert summary.pop("wall_s") >= 0
     assert summary.pop("rate_Bps") == pytest.approx(16e9 * 16 / 9)
+    assert len(summary.pop("busiest_links")) == 32
     assert summary == {
         "algorithm": "multitree",
         "collective": "all-reduce",
@@ -74,10 +75,12 @@ def test_one_rank_has_no_bound_and_takes_no_time():
 
 def test_rows_say_how_close_to_the_limit_they_are():
     row = output("simulate", "torus:8x8", "-a", "multiring", "--size", "1GiB")
-    assert row["bound_s"] == pytest.approx((1 << 30) * 126 / 64 / (4 * 16e9))
+    assert row["bound_s"] == pytest.approx((1 << 30) * 126 / 64 / (4 * 16e9) + 150e-9)
     assert row["bound_fraction"] == pytest.approx(row["bound_s"] / row["time_s"])
     assert row["bound_fraction"] > 0.99
-    assert output("simulate", "torus:8x8", "--collective", "broadcast")["bound_s"] is None
+    gathered = output("simulate", "torus:8x8", "-a", "forest", "--collective", "all-gather", "--size", "1GiB")
+    assert gathered["bound_s"] == pytest.approx((1 << 30) * 63 / 64 / (4 * 16e9), rel=1e-3)
+    assert gathered["bound_fraction"] > 0.99
 
 
 def test_compare_lists_a_row_a_size_and_algorithm_with_one_winner_a_size():
@@ -176,6 +179,11 @@ def test_every_collective_of_every_network(spec):
         ("plan torus:4x4 --rank-order 0,1", "does not list each of the 16 ranks once"),
         ("plan torus:4x4 --trees 0", "trees must be a whole number from 1 on, got '0'"),
         ("plan torus:4x4 -a multitree --trees 17", "asked for 17 trees on 16 ranks; ask for at most 16"),
+        ("plan torus:4x4 --steps 0", "steps must be a whole number from 1 on, got '0'"),
+        ("plan torus:4x4 --steps 7", "the farthest rank is 4 hops away, and all-reduce takes at least 8 steps"),
+        ("plan torus:4x4 -a forest --collective all-gather --steps 3", "all-gather takes at least 4 steps"),
+        ("plan torus:4x4 -a ring --steps 8", "ring has no option steps; forest accepts it"),
+        ("plan torus:4x4 --steps 8 --height 4", "keeps height and steps at once: packing and mtree accept height"),
         ("topology dgx2:planes=x", "planes='x' is not a number; write for example dgx2"),
         ("topology dgx2:planes=-1", "planes='-1' is not a whole number from 0 on, or is too large; write"),
         ("plan torus:4x4 -a multitree,ring", "this command takes one algorithm; 'treefold compare'"),

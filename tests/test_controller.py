@@ -165,6 +165,18 @@ def test_a_rank_that_is_behind_when_a_connection_is_cut_keeps_the_operation_that
     assert control.recover() is True
 
 
+def test_an_algorithm_that_gave_way_comes_back_when_it_fits_again():
+    network = treefold.topology("torus:4x4")
+    plans = GroupPlans(treefold.plan(network, "ring2d"), 0, 0.0)
+    transport = SimpleNamespace(rank=0, timeouts=Timeouts())
+    control = Controller(transport, plans)
+    broken = control._replanned(network.without_links([("GPU0", "GPU1")]))
+    assert broken.plan.algorithm != "ring2d" and "ring2d does not fit" in broken.gave_way
+    plans.adopt(broken.plan)
+    assert control._replanned(network).plan.algorithm == "ring2d"
+    assert control._replanned(broken.plan.topology).plan.algorithm == broken.plan.algorithm
+
+
 def test_rates_of_a_network_change():
     network = treefold.topology("line:3", bandwidth_Bps=1e9)
     changed = with_rates(network, {(1, 2): 0.25})

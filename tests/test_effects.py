@@ -28,6 +28,7 @@ VALUES = {
     "height": 3,
     "heights": "latency",
     "least_rate": "4MB/s",
+    "steps": 9,
     "rho": 0.5,
     "tree_rate": "all",
     "starts": "one",
@@ -89,7 +90,13 @@ EFFECTS = {
         "--json": [],
         **NETWORK,
     },
-    "bound": {"--json": [], **{option: value for option, value in NETWORK.items() if option != "--rank-order"}},
+    "bound": {
+        "--json": [],
+        "--size": ["1KiB"],
+        "--collective": ["all-gather"],
+        "--root": ["1", "--collective", "broadcast"],
+        **{option: value for option, value in NETWORK.items() if option != "--rank-order"},
+    },
     "simulate": {
         "--collective": ["all-gather"],
         "--root": ["3", "--collective", "broadcast", "--simulator", "flow"],

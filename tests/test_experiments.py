@@ -16,6 +16,7 @@ from reproduction.figures import grouped, near, series
 from reproduction.mtree import trials
 from reproduction.mtree.chunks import pipelines
 from reproduction.mtree.trials import Trial
+from reproduction.synthesis import published
 from treefold import TreefoldError, checkout
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +29,7 @@ IN_NETWORK = [
     f"in-network/{name}" for name in ("fig7a", "fig7b", "fig8", "fig9", "fig10", "tables", "speedup", "latency")
 ]
 IN_NETWORK_TRAINING = [f"in-network/{name}" for name in ("fig1a", "fig1b", "fig1c", "fig11a", "fig11b", "fig11c")]
+SYNTHESIS = ["synthesis/published"]
 SIZES = (32 << 10, 64 << 10)
 
 
@@ -101,6 +103,25 @@ def test_every_figure_of_training_runs(name, folder):
     ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
 
 
+def test_the_figure_of_published_plans_runs_for_some_sizes(tmp_path):
+    some = Settings(networks=("dgx1", "ndv2x2"), sizes=(10**6,))
+    done = reproduction.reproduce("synthesis/published", some, tmp_path)
+    assert all(claim.claim.startswith(done.networks) for claim in done.claims)
+    assert [row["steps"] for row in done.rows if row["source"] == "SCCL"] == [2, 3, 4, 6]
+    assert all(claim.reproduced for claim in done.claims if claim.claim.startswith("dgx1"))
+    ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
+    with pytest.raises(TreefoldError, match="no published run has one of the sizes; write some of 1KB, 4KB"):
+        reproduction.reproduce("synthesis/published", Settings(networks=("ndv2x2",), sizes=(5,)), tmp_path)
+
+
+def test_published_runs_are_as_many_as_were_published():
+    runs = published.runs()
+    assert [sum(run.source == source for run in runs) for source in ("TE-CCL", "TACCL")] == [154, 10]
+    doubled = [run for run in runs if run.mode == "fast early stop" and run.network == "dgx2x2"]
+    # The bandwidth that TE-CCL states for these runs is that of twice their label.
+    assert doubled[-1].size_bytes / doubled[-1].time_s == pytest.approx(93.023e9, rel=1e-4)
+
+
 def _value(text):
     for kind in (int, float):
         with suppress(ValueError):
@@ -127,7 +148,7 @@ def test_a_part_of_a_figure_of_training_has_its_claims(tmp_path):
 def test_all_figures_are_listed_and_have_their_folder():
     listed = json.loads(command("reproduce", "--json").stdout)
     multitree, in_network = MULTITREE + MULTITREE_TRAINING, IN_NETWORK + IN_NETWORK_TRAINING
-    assert list(listed) == FIGURES + multitree + in_network
+    assert list(listed) == FIGURES + multitree + in_network + SYNTHESIS
     assert reproduction.named("mtree") == FIGURES
     assert reproduction.named("multitree") == multitree
     assert reproduction.named("in-network") == in_network

@@ -105,6 +105,12 @@ def test_lines_are_short(path):
     assert long == []
 
 
+@pytest.mark.parametrize("path", PROSE, ids=str)
+def test_rows_of_tables_have_lines_of_their_own(path):
+    """Whoever rewraps a paragraph may take a table for one."""
+    assert [line for line in text(path).splitlines() if re.search(r"\S \|[-:| ]*--", line)] == []
+
+
 @pytest.mark.parametrize("path", PYTHON, ids=str)
 def test_docstrings_are_sentences(path):
     tree = ast.parse(text(path))

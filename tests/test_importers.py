@@ -31,6 +31,7 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data f
         ("a.csv", "", "the file is empty"),
         ("a.csv", "\n , ,\n", "the file is empty"),
         ("a.csv", 'source,target\n"a,b\n', "line 2: not valid CSV"),
+        ("a.csv", "source;target\na;b\n", "instead of ';'"),
         ("a.csv", "source;target\na;b\n", "line 1: header 'source;target' is neither an edge list"),
         ("a.csv", "source,bandwidth\n", "line 1: header 'source,bandwidth' is neither an edge list"),
         ("a.graphml", "<graphml><graph>", "not valid XML"),
@@ -102,6 +103,26 @@ def test_missing_latencies_take_the_median(tmp_path, cells, median):
     rows = "".join(f"a,b,1GB/s,{cell},true\n" for cell in cells)
     document = quietly(put(tmp_path, "e.csv", "source,target,bandwidth,latency,one_way\n" + rows))
     assert document["links"][-1]["latency_s"] == pytest.approx(median)
+
+
+PLACED = """graph [
+  node [ id 0 label "Paris" Latitude 48.8566 Longitude 2.3522 ]
+  node [ id 1 label "London" Latitude 51.5074 Longitude -0.1278 ]
+  node [ id 2 label "Nowhere" ]
+  edge [ source 0 target 1 bandwidth "10Gbit/s" ]
+  edge [ source 1 target 2 bandwidth "10Gbit/s" {given} ]
+]"""
+
+
+def test_missing_latencies_follow_from_coordinates(tmp_path):
+    """Paris and London are 344 km apart, for which light in fibre takes 1.72 ms; other links take the median."""
+    path = put(tmp_path, "g.gml", PLACED.format(given=""))
+    assert values(quietly(path), "latency_s") == pytest.approx([1.718e-3, 1.718e-3], rel=2e-3)
+    straight = "2 links without latency (first 'Paris' - 'London') take that of light in a straight fibre"
+    assert messages(path)[0].startswith(f"{path}: {straight}, 2 links without latency (first 'London' - 'Nowhere')")
+    assert values(quietly(path, latency_s=5e-3), "latency_s") == [5e-3, 5e-3]
+    given = put(tmp_path, "h.gml", PLACED.format(given="latency_s 0.009"))
+    assert values(quietly(given), "latency_s")[1] == 9e-3
 
 
 def test_missing_bandwidths_without_a_default_are_an_error(tmp_path):

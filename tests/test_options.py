@@ -76,7 +76,7 @@ def test_options_that_nobody_has_read_are_an_error_and_no_panic(name, value):
     options = PlannerOptions()
     object.__setattr__(options, name, value)
     with pytest.raises(treefold.TreefoldError):
-        _core.plan("ring", treefold.topology("ring:4"), 1024, options)
+        _core.plan("ring", treefold.topology("ring:4"), "all-reduce", 0, 1024, options)
     with pytest.raises(treefold.TreefoldError):
         _core.Forest(treefold.topology("b4")).grow(options)
 
@@ -85,7 +85,7 @@ def test_options_cross_to_the_core_as_their_dataclass_and_as_nothing_else():
     network = treefold.topology("ring:4")
     for other in ({}, "{}", None, Machine()):
         with pytest.raises(TypeError, match="PlannerOptions, got "):
-            _core.plan("ring", network, 1024, other)
+            _core.plan("ring", network, "all-reduce", 0, 1024, other)
     with pytest.raises(TypeError, match="Machine, got PlannerOptions"):
         _core.check_machine(network, PlannerOptions())
     assert _core.check_machine(network, None) is None

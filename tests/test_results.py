@@ -43,6 +43,7 @@ def values():
         treefold.describe("dgx2:planes=6"),
         treefold.check(ring),
         treefold.bound("dgx2"),
+        treefold.bound_at("dgx2", MIB, "all-gather"),
         treefold.simulate(ring),
         packets,
         packets.packets,

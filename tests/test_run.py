@@ -54,13 +54,21 @@ def test_results_have_the_shape_of_the_inputs(shape):
         assert_same(treefold.run(plan(collective, root=2), given), wanted)
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "multiring", "dbtree", "halving-doubling", "multitree"])
+@pytest.mark.parametrize("algorithm", ["ring", "multiring", "dbtree", "halving-doubling", "multitree", "forest"])
 @pytest.mark.parametrize("collective", ["reduce-scatter", "all-gather", "all-to-all"])
 @pytest.mark.parametrize("size", [0, 1, RANKS - 1, RANKS, 2 * RANKS + 3, 6000])
 def test_blocks_are_flat_and_cut_evenly(collective, algorithm, size):
     given = arrays(size)
     wanted = expected(collective, given, "sum", 0)
     assert_same(treefold.run(plan(collective, algorithm), given), wanted)
+
+
+@pytest.mark.parametrize("network", ["cluster:nodes=2,gpus=3,rails=3", "mesh:2x3", "random:n=6,links=9,seed=1"])
+@pytest.mark.parametrize("planned_for", ["1KiB", "1GiB"])
+def test_all_to_alls_of_forest_run_whatever_their_pace(network, planned_for):
+    exchange = treefold.plan(network, "forest", size_bytes=planned_for, collective="all-to-all")
+    given = arrays(2 * RANKS + 3)
+    assert_same(treefold.run(exchange, given), expected("all-to-all", given, "sum", 0))
 
 
 def test_blocks_by_hand():

@@ -290,7 +290,8 @@ def test_strangers_cost_neither_threads_nor_many_files():
         for _ in range(400):
             lines.enter_context(socket.create_connection((LOOPBACK, port), 5))
         second = joins(1).result()
-        assert threading.active_count() <= threads + 1
+        # Threads of the workers themselves may still begin.
+        assert threading.active_count() <= threads + 4
         assert len(os.listdir("/proc/self/fd")) <= files + 400 + admission.MOST_CALLERS + 10
     second.close()
 

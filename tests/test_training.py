@@ -174,7 +174,7 @@ def test_people_see_a_table_with_the_winner():
         (["vgg99", "torus:4x4"], "model 'vgg99' is unknown; known are alexnet, alphagozero"),
         (["bert-large:paper", "torus:4x4"], "model 'bert-large:paper' is unknown"),
         (["nowhere.csv", "torus:4x4"], "nowhere.csv: no such file"),
-        (["resnet50", "torus:4x4", "--batch", "20"], "batch 20 does not divide over the accelerator's 16 arrays"),
+        (["resnet50", "torus:4x4", "--batch", "20"], "batch 20 does not divide over systolic's 16 arrays"),
         (["resnet50", "torus:4x4", "--batch", "0"], "batch must be at least 1, got 0"),
         (["resnet50", "torus:4x4", "--batch", f"1{'0' * 400}"], "batch must be at most 1000000000"),
         (["resnet50", "torus:4x4", "--bucket", "1MB"], "has no effect with the overlap none; take --overlap bucket"),
@@ -206,6 +206,10 @@ def test_people_see_a_table_with_the_winner():
         (
             ["resnet50", "torus:4x4", "--compute-overhead", "1"],
             "--compute-overhead is 1.0; it must be a fraction of the compute",
+        ),
+        (
+            ["bert-base", "ring:4", "--accelerator", "a100", "--compute-overhead", "0.1"],
+            "a --compute-overhead of 0.1 has no effect with the overlap none",
         ),
         (["resnet50", "torus:4x4", "--gradient-bytes", "0"], "--gradient-bytes must be at least 1"),
         (["resnet50", "torus:4x4", "--input", "x=3"], "inputs are for PyTorch modules, and resnet50 is not one"),

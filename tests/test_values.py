@@ -226,7 +226,7 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.plan("ring:4").pipelines(-1), "size_bytes must be from 0 to 1e18, got -1"),
         (lambda: treefold.plan("ring:4").made_for(10**19), f"size_bytes must be from 0 to 1e18, got {10**19}"),
         (lambda: treefold.plan("ring:4").derive("reduce", 1 << 70), f"root {1 << 70} does not exist"),
-        (lambda: treefold.topology("ring:4").bounds().seconds(-1), "size_bytes must be from 0 to 1e18, got -1"),
+        (lambda: treefold.topology("ring:4").bounds().of_sizes.seconds(-1), "must be from 0 to 1e18, got -1"),
         (lambda: _core.read_options("nonsense", {}), "owner of options 'nonsense' is unknown; known are machine"),
         (lambda: _core.option_schema("nonsense"), "owner of options 'nonsense' is unknown; known are machine"),
         (lambda: treefold.compare("ring:4", 5, sizes_bytes=[1]), "algorithm 5 is not a name"),

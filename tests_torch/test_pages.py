@@ -21,8 +21,9 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_starts_with_torchrun_runs(page, tmp_path):
-    (script,) = [block for block in pages.blocks(GUIDE) if block.title == "train.py"]
-    (tmp_path / script.title).write_text(script.text, encoding="utf-8")
+    for script in pages.blocks(GUIDE):
+        if script.title and script.title.endswith(".py"):
+            (tmp_path / script.title).write_text(script.text, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     lines = [line for block in pages.blocks(page) if block.title == "with torchrun" for line in block.text.splitlines()]
     assert lines

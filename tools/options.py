@@ -58,7 +58,8 @@ Each option of planners names those that accept it. A quantity is written with i
 
 - *MultiTree*: "Communication Algorithm-Architecture Co-Design for Distributed Deep Learning" (ISCA 2021);
 - *in-network*: "An In-Network Architecture for Accelerating Shared-Memory Multiprocessor Collectives" (ISCA 2020);
-- *MTree*: "Efficient inter-datacenter all-reduce with multiple trees".
+- *MTree*: "Efficient inter-datacenter all-reduce with multiple trees";
+- *SCCL*: "Synthesizing Optimal Collective Algorithms" (PPoPP 2021).
 """
 USES = {
     "planner": """\

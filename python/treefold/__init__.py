@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from treefold import planning, regions, results, runtime, sizing, training
     from treefold._core import Plan, Topology, Trace
     from treefold.auto import algorithms
-    from treefold.bounds import bound
+    from treefold.bounds import bound, bound_at
     from treefold.comparison import Interrupted, compare
     from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
     from treefold.exporters import save
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "_core": ("Plan", "Topology", "Trace"),
     "auto": ("algorithms",),
-    "bounds": ("bound",),
+    "bounds": ("bound", "bound_at"),
     "comparison": ("Interrupted", "compare"),
     "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
     "exporters": ("save",),
@@ -80,6 +80,7 @@ __all__ = [
     "TreefoldError",
     "algorithms",
     "bound",
+    "bound_at",
     "check",
     "compare",
     "describe",

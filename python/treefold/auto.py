@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from treefold import _core, planning
 from treefold._core import Plan, Topology
-from treefold.bounds import bounds_of
+from treefold.bounds import least_seconds
 from treefold.errors import MisfitError
-from treefold.planning.request import Request, planners_within, without_foreign
+from treefold.planning.request import Request, limits, owners, planners_within, without_foreign
 from treefold.results import Candidate, Choice
 
 
@@ -40,6 +40,10 @@ def choose(request: Request) -> tuple[Plan, Choice]:
 
     """
     able = planners_within(request.options)
+    if able is not None and not able:
+        given = limits(request.options)
+        who = ", ".join(f"{owners(name).removesuffix('it')}{name}" for name in given)
+        raise MisfitError(f"no algorithm keeps {' and '.join(given)} at once: {who}")
     if able is None:
         best, candidates = _best_of_core(request)
         best, candidates = _race(list(planning.PLANNERS), request, best, candidates)
@@ -68,7 +72,8 @@ def _race(
         if planned is not None and candidate.time_s is not None and candidate.time_s < least:
             best, least = planned, candidate.time_s
     if best is None:
-        raise MisfitError(next(each.reason or "" for each in candidates if each.algorithm == "packing"))
+        reasons = {each.algorithm: each.reason or "" for each in candidates}
+        raise MisfitError(reasons.get("packing", candidates[0].reason or ""))
     return best, candidates
 
 
@@ -76,7 +81,7 @@ def _attempt(name: str, request: Request) -> tuple[Plan | None, Candidate]:
     """Plan with one algorithm and time its plan; the candidate says why if the algorithm does not fit."""
     try:
         asked = replace(request, algorithm=name, options=without_foreign(request.options, name))
-        plan = planning.plan(asked).plan.derive(request.collective, request.root)
+        plan = planning.plan(asked).plan
     except MisfitError as error:
         return None, Candidate(name, None, None, str(error))
     time_s, latency_s = (_time(plan, size, request.simulator) for size in (request.size_bytes, 1))
@@ -88,7 +93,7 @@ def _why_not(request: Request, name: str, best: Plan, time_s: float) -> str | No
     network: Topology = request.network
     if not planning.is_quick(network, name):
         return f"takes long with {network.ranks} ranks and {network.num_links} links: not tried unless it is named"
-    if best.collective == "all-reduce" and time_s <= 1.01 * bounds_of(network).seconds(request.size_bytes):
+    if time_s <= 1.01 * least_seconds(network, request.collective, request.root, request.size_bytes):
         return f"not tried: {best.algorithm} is within 1 % of the bound"
     return None
 

@@ -1,16 +1,22 @@
-"""Computes bounds: the rates and times that no all-reduce on a network can beat."""
+"""Computes bounds: the rates and times that no plan on a network can beat."""
 
 from functools import lru_cache
 
-from treefold._core import Bounds, Topology
+from treefold import checks
+from treefold._core import Bounds, CollectiveBounds, Topology, collective_bounds, parse_collective
+from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network
-from treefold.results import Bound, BoundReport
+from treefold.results import Bound, BoundReport, SizeBound
+from treefold.text import some
+
+_SHOWN_RANKS = 4
 
 
 def bound(network: Topology | str) -> BoundReport:
     """Return bounds that no all-reduce can beat: rates for large vectors, and a latency for small ones.
 
-    Other collectives, such as a broadcast, may be faster. The bounds of a network are computed once and kept.
+    `bound_at` bounds other collectives, and says what limits a size. The bounds of a network are computed once and
+    kept.
 
     Args:
         network: A `Topology`, a spec, or the path of a file.
@@ -25,15 +31,79 @@ def bound(network: Topology | str) -> BoundReport:
     """
     bounds = bounds_of(as_network(network))
     proven = {each.name: Bound(each.rate_Bps, each.is_exact, each.method) for each in bounds.rates}
-    return BoundReport(latency_s=bounds.latency_s, **proven)
+    return BoundReport(latency_s=bounds.of_sizes.latency_s, **proven)
+
+
+def bound_at(
+    network: Topology | str, size_bytes: int | str, collective: str = "all-reduce", root: int = 0
+) -> SizeBound:
+    """Return the time that a collective takes at least for one size, and what limits it.
+
+    Args:
+        network: A `Topology`, a spec, or the path of a file.
+        size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`: of the whole result of an
+            all-gather, of the whole input of a reduce-scatter.
+        collective: `all-reduce`, `all-gather`, `reduce-scatter`, `broadcast`, `reduce` or `all-to-all`.
+        root: The rank that broadcasts or receives; other collectives refuse it.
+
+    Raises:
+        TreefoldError: If a spec or file does not describe a network, the size or the collective is none, or the root
+            is no rank.
+
+    Example:
+        >>> treefold.bound_at("torus:4x4", "64KiB", "all-gather").time_s
+        1.11e-06
+
+    """
+    network = as_network(network)
+    size, collective = checks.size(size_bytes), parse_collective(collective)
+    checks.root(root, network.ranks)
+    found = collective_bounds_of(network, collective, root)
+    return SizeBound(
+        network=network.name,
+        collective=collective,
+        size_bytes=size,
+        time_s=found.seconds(size),
+        limited_by=_limit(found, collective, size),
+        rate=Bound(found.rate.rate_Bps, found.rate.is_exact, found.rate.method),
+        latency_s=found.latency_s,
+    )
+
+
+_LIMITS = {"rate": "the rate of large vectors", "latency": "the latency of the farthest pair"}
+
+
+def _limit(bounds: CollectiveBounds, collective: str, size_bytes: int) -> str:
+    """Say what limits a collective at a size."""
+    limit = bounds.limit(size_bytes)
+    if limit is None:
+        return "nothing"
+    kind, sources, targets = limit
+    if kind != "flow":
+        return _LIMITS[kind]
+    verb = "sends to" if COLLECTIVES[collective].has_root or len(sources) == 1 else "send to"
+    return f"what {some(sources, _SHOWN_RANKS)} {verb} {some(targets, _SHOWN_RANKS)}"
+
+
+def least_seconds(network: Topology, collective: str, root: int, size_bytes: int) -> float:
+    """Return the seconds that a collective takes at least; `root` counts where it has one."""
+    return collective_bounds_of(network, collective, root).seconds(size_bytes)
+
+
+def collective_bounds_of(network: Topology, collective: str, root: int) -> CollectiveBounds:
+    """Return the bounds of a collective; `root` counts where it has one."""
+    if collective == "all-reduce":
+        return bounds_of(network).of_sizes
+    return _collective_bounds(network, collective, root if COLLECTIVES[collective].has_root else 0)
+
+
+@lru_cache(maxsize=64)
+def _collective_bounds(network: Topology, collective: str, root: int) -> CollectiveBounds:
+    """Return the bounds of a collective other than an all-reduce; they are computed once and serve every size."""
+    return collective_bounds(network, collective, root)
 
 
 @lru_cache(maxsize=16)
 def bounds_of(network: Topology) -> Bounds:
-    """Return a network's bounds; they are computed once and serve every size."""
-    bounds = network.bounds()
-    if all(each.is_exact for each in bounds.rates):
-        return bounds
-    from treefold.planning.bound_program import tighten
-
-    return tighten(network, bounds)
+    """Return the bounds on all-reduces; they are computed once and serve every size."""
+    return network.bounds()

@@ -189,6 +189,9 @@ class PlannerOptions:
         least_rate: The minimum rate of each tree, for example 10Mbit/s. By default packing has no minimum; that of
             mtree is 4 % of the mean bandwidth of the cables, or the highest rate that a single tree can have if that
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
+        steps: The maximum number of steps, each of which waits for the one before it. Fewer steps have less latency,
+            and more of them use bandwidth better; an all-reduce needs twice as many as an all-gather. By default the
+            number has no limit, and nothing waits for the end of a step. Only forest accepts it. Source: SCCL.
         rho: The fraction of the total rate that must remain when mtree replaces its trees by trees of less height,
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
         tree_rate: The rate that mtree gives a tree each time it grows one: at most a quarter of the largest bandwidth
@@ -201,8 +204,8 @@ class PlannerOptions:
         seed: The seed of the planner's random choices. The seed of a random network is part of its spec. Only mtree
             and topoadopt accept it.
         pipeline: Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline;
-            if not, each node sends its data in one piece. Only packing, mtree, blink, innet, innet-push, innet-pull
-            and dbtree accept it. Source: MTree, section III-C.
+            if not, each node sends its data in one piece. Only packing, mtree, blink, innet, innet-push, innet-pull,
+            dbtree and forest accept it. Source: MTree, section III-C.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
             has farthest to go first (remaining-height). By default multitree tries both on direct networks that are
             no grids and have at most 1024 ranks, and keeps the faster plan; on all other networks the order is
@@ -230,6 +233,7 @@ class PlannerOptions:
     height: int | None = None
     heights: Literal["hops", "latency"] = "hops"
     least_rate: float | None = None
+    steps: int | None = None
     rho: float = 1.0
     tree_rate: Literal["quarter", "all"] = "quarter"
     starts: Literal["any", "one"] = "any"
@@ -250,6 +254,7 @@ class PlannerArguments(TypedDict, total=False):
     height: int | None
     heights: Literal["hops", "latency"]
     least_rate: float | str | None
+    steps: int | None
     rho: float
     tree_rate: Literal["quarter", "all"]
     starts: Literal["any", "one"]

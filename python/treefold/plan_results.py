@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from treefold._core import format_size
-from treefold.records import Record, hidden, keyed
+from treefold.records import Record, keyed
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,12 @@ class PlanSummary(Record):
         mean_height: The mean height of the trees.
         max_fanout: The largest number of children of a node in a tree.
         mean_max_fanout: The largest fanout of each tree, averaged over the trees.
-        rate_Bps: The throughput for large vectors, in bytes of the vector per second, which the busiest link limits;
+        rate_Bps: The throughput for large vectors, in bytes of the vector per second, which the busiest links limit;
             None if nothing is sent.
         normalized_throughput: The rate as a fraction of the rate at which trees would use all cables fully (MTree
             paper); None if a link has no opposite one, if nothing is sent, and for collectives other than all-reduce.
-        busiest_link: The link with the largest load for its bandwidth, which limits the rate, as `source -> target`;
-            None if nothing is sent. Dictionaries leave it out.
-        equally_busy: How many other links have the same load for their bandwidth. Dictionaries leave it out.
+        busiest_links: The links with the largest load for their bandwidth, all that are within 0.1 %, as `source ->
+            target`. They limit the rate.
 
     Example:
         >>> summary = treefold.summarize(treefold.plan("torus:4x4", "multitree"))
@@ -136,8 +135,7 @@ class PlanSummary(Record):
     mean_max_fanout: float
     rate_Bps: float | None
     normalized_throughput: float | None
-    busiest_link: str | None = hidden()
-    equally_busy: int = hidden()
+    busiest_links: list[str]
 
     def __repr__(self) -> str:
         return f"PlanSummary({self.algorithm}, {self.collective} on {self.topology.name}, trees={self.trees})"

@@ -63,7 +63,7 @@ def plan(
         simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. With `packet`, which would be too
             slow, `auto` compares by `flow`, and only plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
-            `trees`, `height` and `least_rate`; a named algorithm refuses options that it does not have.
+            `trees`, `height`, `least_rate` and `steps`; a named algorithm refuses options that it does not have.
 
     Raises:
         MisfitError: If the algorithm cannot plan for the network.
@@ -132,10 +132,7 @@ def explained_plan(request: Request) -> Explained:
         chosen, choice = auto.choose(request)
         return Explained(_remembering(chosen, request), {}, choice)
     planned, report = planning.plan(request)
-    derived = planned.derive(request.collective, request.root)
-    # What a planner proves holds for the all-reduce only.
-    proven = report if request.collective == "all-reduce" else {}
-    return Explained(_remembering(derived, request), proven, None)
+    return Explained(_remembering(planned, request), report, None)
 
 
 def _remembering(plan: Plan, request: Request) -> Plan:
@@ -156,9 +153,9 @@ def replan(
     """Make a new plan after the network of a plan has changed: its bandwidths, links, nodes or ranks.
 
     The new plan has the algorithm, the options and the size of the old one, unless the arguments say something else. If
-    that algorithm cannot keep the old limits (`trees`, `height`, `least_rate`) on the changed network, as few of them
-    as possible are dropped. If it does not fit without them either, the fastest algorithm that fits takes its place.
-    `Replanned.gave_way` then says why. An algorithm or a limit that is given here never gives way.
+    that algorithm cannot keep the old limits (`trees`, `height`, `least_rate`, `steps`) on the changed network, as few
+    of them as possible are dropped. If it does not fit without them either, the fastest algorithm that fits takes its
+    place. `Replanned.gave_way` then says why. An algorithm or a limit that is given here never gives way.
 
     Args:
         plan: The old plan, for an all-reduce.
@@ -305,8 +302,7 @@ def summarize(plan: Plan) -> PlanSummary:
         mean_max_fanout=shape.mean_max_fanout,
         rate_Bps=rate_Bps,
         normalized_throughput=_normalized(plan, rate_Bps),
-        busiest_link=plan.busiest_link,
-        equally_busy=plan.equally_busy,
+        busiest_links=plan.busiest_links,
     )
 
 

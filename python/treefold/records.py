@@ -137,8 +137,8 @@ class Table(Sequence[Row], Generic[Row]):
         Example:
             >>> import treefold
             >>> comparison = treefold.compare("ring:4", "ring", sizes_bytes=["1KiB"])
-            >>> [line.partition(",")[0] for line in comparison.to_csv().splitlines()]
-            ['algorithm', 'ring']
+            >>> [line.split(",")[:2] for line in comparison.to_csv().splitlines()]
+            [['network', 'algorithm'], ['ring:4', 'ring']]
 
         """
         rows = [dict(_flat(row)) for row in self.rows()]

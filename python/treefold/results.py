@@ -173,10 +173,59 @@ class BoundReport(Record):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class SizeBound(Record):
+    """The time that a collective takes at least for one size, whatever the plan.
+
+    Attributes:
+        network: The name of the network.
+        collective: The collective.
+        size_bytes: The size of the vector, in bytes.
+        time_s: The least time, in seconds.
+        limited_by: What causes it, as the end of a sentence: the rate of large vectors, the latency of the farthest
+            pair, or what some ranks have for another.
+        rate: The bound on the rate of large vectors.
+        latency_s: The latency between the two ranks that are farthest apart of those that learn of each other.
+
+    Example:
+        >>> bound = treefold.bound_at("ring:4", "1MiB", "all-gather")
+        >>> bound
+        SizeBound(all-gather of 1MiB: at least 24.726us, limited by the rate of large vectors)
+        >>> bound.rate.rate_Bps, bound.rate.is_exact
+        (42666666666.666664, True)
+
+    """
+
+    network: str
+    collective: str
+    size_bytes: int
+    time_s: float
+    limited_by: str
+    rate: Bound
+    latency_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `treefold bound --size --json` prints; the rate is flat: `rate_Bps`, `exact`, `method`.
+
+        Example:
+            >>> list(treefold.bound_at("ring:4", "1MiB").as_dict())[:4]
+            ['network', 'collective', 'size_bytes', 'time_s']
+
+        """
+        rate = {"rate_Bps": self.rate.rate_Bps, "exact": self.rate.is_exact, "method": self.rate.method}
+        fields = {name: getattr(self, name) for name in ("network", "collective", "size_bytes", "time_s", "limited_by")}
+        return {**fields, **rate, "latency_s": self.latency_s}
+
+    def __repr__(self) -> str:
+        what = f"{self.collective} of {format_size(self.size_bytes)}"
+        return f"SizeBound({what}: at least {format_time(self.time_s)}, limited by {self.limited_by})"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Prediction(Record):
     """The predicted time of a plan for one size.
 
     Attributes:
+        network: The name of the network.
         algorithm: The algorithm that made the plan; in a comparison its name as the caller gave it, so that it may be
             `auto`.
         collective: The collective that the plan computes.
@@ -189,13 +238,11 @@ class Prediction(Record):
             time.
         busbw_Bps: The bandwidth `algbw_Bps` times the factor of nccl-tests for the collective; None if nothing takes
             time.
-        bound_s: The seconds that no all-reduce can beat at this size; None for other collectives.
-        bound_fraction: The fraction `bound_s` / `time_s`; 1 is the best. It is None for other collectives, and if
-            nothing takes time.
+        bound_s: The seconds that no plan of the collective can beat at this size.
+        bound_fraction: The fraction `bound_s` / `time_s`; 1 is the best. It is None if nothing takes time.
         link_utilization: How much links are used: the mean and the largest utilization.
-        busiest_link: The link with the largest utilization, as `source -> target`; None if nothing is sent, and from
-            the analytic simulator, which does not know it. Dictionaries leave it out.
-        equally_busy: How many other links have the same utilization. Dictionaries leave it out.
+        busiest_links: The links with the largest utilization, all that are within 0.1 %, as `source -> target`; none
+            from the analytic simulator, which does not know them. Dictionaries leave them out.
         wall_s: The seconds that the simulation itself took.
         packets: The counts of the packet simulator; None if another one was used. Dictionaries have its fields beside
             these.
@@ -210,6 +257,7 @@ class Prediction(Record):
 
     """
 
+    network: str
     algorithm: str
     collective: str
     simulator: str = keyed("model")
@@ -218,11 +266,10 @@ class Prediction(Record):
     time_s: float
     algbw_Bps: float | None
     busbw_Bps: float | None
-    bound_s: float | None
+    bound_s: float
     bound_fraction: float | None
     link_utilization: LinkUtilization
-    busiest_link: str | None = hidden(None)
-    equally_busy: int = hidden(0)
+    busiest_links: tuple[str, ...] = hidden(())
     wall_s: float
     packets: PacketReport | None = inline()
     chosen: str | None = optional()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import _core, checks, progress
 from treefold._core import Plan, Trace
-from treefold.bounds import bounds_of
+from treefold.bounds import least_seconds
 from treefold.errors import TreefoldError
 from treefold.networks import link_model_of, under
 from treefold.options import Machine
@@ -178,8 +178,8 @@ def predicted(plan: Plan, size: int, simulator: str, link_model: str, found: Fou
     trace, counts, wall_s = found
     packets = None if counts is None else _packet_report(counts)
     used = trace.utilization
-    busiest = (trace.busiest_link, trace.equally_busy)
-    simulated = _Simulated(trace.time_s, LinkUtilization(used.mean, used.max), wall_s, *busiest, packets)
+    busiest = tuple(trace.busiest_links)
+    simulated = _Simulated(trace.time_s, LinkUtilization(used.mean, used.max), wall_s, busiest, packets)
     return _prediction(plan, size, simulator, link_model, simulated)
 
 
@@ -222,16 +222,16 @@ class _Simulated(NamedTuple):
     time_s: float
     link_utilization: LinkUtilization
     wall_s: float
-    busiest_link: str | None = None
-    equally_busy: int = 0
+    busiest_links: tuple[str, ...] = ()
     packets: PacketReport | None = None
 
 
 def _prediction(plan: Plan, size: int, simulator: str, link_model: str, simulated: _Simulated) -> Prediction:
     time_s = simulated.time_s
     algbw = size / time_s if time_s > 0 else None
-    bound_s = bounds_of(plan.topology).seconds(size) if plan.collective == "all-reduce" else None
+    bound_s = least_seconds(plan.topology, plan.collective, plan.root or 0, size)
     return Prediction(
+        network=plan.topology.name,
         algorithm=plan.algorithm,
         collective=plan.collective,
         simulator=simulator,
@@ -240,7 +240,7 @@ def _prediction(plan: Plan, size: int, simulator: str, link_model: str, simulate
         algbw_Bps=algbw,
         busbw_Bps=None if algbw is None else algbw * plan.bus_factor,
         bound_s=bound_s,
-        bound_fraction=None if bound_s is None or time_s <= 0 else bound_s / time_s,
+        bound_fraction=bound_s / time_s if time_s > 0 else None,
         **simulated._asdict(),
     )
 

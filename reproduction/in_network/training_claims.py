@@ -27,7 +27,7 @@ def fig1a(rows: list[Row]) -> list[Claim]:
         _size("resnet50: mean message", "about 1 MB", 1e6, resnet["mean_bytes"], ABOUT),
         _size("transformer: all gradients", "420 MB", 420e6, transformer["total_bytes"], 0.05),
         _size("transformer: mean message", "about 5 MB", 5e6, transformer["mean_bytes"], ABOUT),
-        Claim("transformer: messages below 6 MB", "half", "5 points", f"{below:.0%}", abs(below - 0.5) <= POINTS),
+        Claim("transformer: messages below 6 MB", "half", "5 points", f"{below:.1%}", abs(below - 0.5) <= POINTS),
     ]
 
 

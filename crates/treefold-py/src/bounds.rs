@@ -1,16 +1,22 @@
 //! The binding of `treefold::bound`.
 
-use numpy::{PyArray2, PyReadonlyArray1};
+use std::sync::Arc;
+
 use pyo3::prelude::*;
+use treefold::bound::{Kind, Limit};
 use treefold::ids::NodeId;
-use treefold::units::Bandwidth;
+use treefold::plan::Collective;
 
 use crate::options::Whole;
 use crate::raise;
+use crate::topology::Topology;
 
 /// Bounds on three kinds of all-reduce on a network; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
-pub struct Bounds(pub treefold::bound::Bounds);
+pub struct Bounds {
+    pub topology: Arc<treefold::topology::Topology>,
+    pub bounds: treefold::bound::Bounds,
+}
 
 /// A rate that no all-reduce on a network exceeds, as `treefold.results.Bound` explains it.
 #[pyclass(frozen, get_all, eq, module = "treefold")]
@@ -32,7 +38,7 @@ impl Bounds {
     /// A list with the `ProvenRate` of each bound.
     #[getter]
     fn rates(&self) -> Vec<ProvenRate> {
-        let bounds = &self.0;
+        let bounds = &self.bounds;
         let named = [
             ("reduce_scatter_all_gather", Some(bounds.reduce_scatter_all_gather)),
             ("all_reduce", Some(bounds.all_reduce)),
@@ -46,48 +52,77 @@ impl Bounds {
         named.into_iter().filter_map(row).collect()
     }
 
-    /// Return the bounds with a better rate that a linear program has found.
-    ///
-    /// `rate`, in bytes per second, replaces `in_network` if `with_switches`, and `all_reduce` if not; `exact` says
-    /// whether no smaller rate would be a bound.
-    fn tightened(&self, with_switches: bool, rate: f64, exact: bool) -> PyResult<Self> {
-        Ok(Self(self.0.tightened(with_switches, Bandwidth::new(rate).map_err(raise)?, exact)))
+    /// The least times of all-reduces, with the help of switches where they can.
+    #[getter]
+    fn of_sizes(&self) -> CollectiveBounds {
+        CollectiveBounds { topology: Arc::clone(&self.topology), bounds: self.bounds.of_sizes.clone() }
+    }
+}
+
+/// What limits a collective, the names of the ranks that send, and of those that receive.
+type Limited = (&'static str, Vec<String>, Vec<String>);
+
+/// Bounds on a collective on a network; `treefold.bound_at` returns what they say of a size.
+#[pyclass(frozen, module = "treefold")]
+pub struct CollectiveBounds {
+    topology: Arc<treefold::topology::Topology>,
+    bounds: treefold::bound::CollectiveBounds,
+}
+
+#[pymethods]
+impl CollectiveBounds {
+    /// The `ProvenRate` for large vectors.
+    #[getter]
+    fn rate(&self) -> ProvenRate {
+        let bound = self.bounds.rate;
+        let rate = Some(bound.rate.bytes_per_second()).filter(|rate| rate.is_finite());
+        ProvenRate { name: "rate", rate_Bps: rate, is_exact: bound.exact, method: bound.method }
     }
 
-    /// The latency, in seconds, between the two ranks that are farthest apart.
+    /// The latency, in seconds, between the two ranks that are farthest apart of those that learn of each other.
     #[getter]
     fn latency_s(&self) -> f64 {
-        self.0.farthest.seconds()
+        self.bounds.farthest.seconds()
     }
 
-    /// Return the seconds that any all-reduce of this size takes at least.
+    /// Return the seconds that the collective takes at least for a vector of this size.
     fn seconds(&self, size_bytes: Whole) -> PyResult<f64> {
-        Ok(self.0.seconds(size_bytes.bytes("size_bytes")?).get())
+        Ok(self.bounds.seconds(size_bytes.bytes("size_bytes")?).get())
+    }
+
+    /// Return what limits the collective at this size: `rate`, `latency`, or `flow` with the names of the ranks that
+    /// send, and of those that receive; None if nothing has to be sent.
+    fn limit(&self, size_bytes: Whole) -> PyResult<Option<Limited>> {
+        let named = |ranks: Vec<NodeId>| -> Vec<String> {
+            ranks.into_iter().map(|rank| self.topology.node(rank).name.clone()).collect()
+        };
+        let limit = self.bounds.limit(size_bytes.bytes("size_bytes")?);
+        Ok(limit.map(|limit| match limit {
+            Limit::Rate => ("rate", Vec::new(), Vec::new()),
+            Limit::Farthest => ("latency", Vec::new(), Vec::new()),
+            Limit::Flow(from, to) => ("flow", named(from), named(vec![to])),
+            Limit::FlowBack(from, to) => ("flow", named(vec![from]), named(to)),
+        }))
     }
 }
 
-/// The cuts that limit the rates at which nodes broadcast.
-#[pyclass(frozen, get_all, module = "treefold")]
-pub struct Cuts {
-    /// The largest factor, at most 1, by which all rates can be multiplied within the capacities of the links.
-    factor: f64,
-    /// The cuts that prove that no larger factor is possible: a row of flags for each, with a flag for each node.
-    sets: Py<PyArray2<bool>>,
-}
-
-/// Return the cuts for rates at which nodes broadcast to the ranks, which are the nodes 0 to ranks - 1.
+/// Return the bounds on a collective other than an all-reduce; `root` counts where the collective has one.
 #[pyfunction]
-pub fn find_cuts<'py>(
-    py: Python<'py>,
-    ranks: usize,
-    ends: Vec<(u32, u32)>,
-    capacity: PyReadonlyArray1<'py, f64>,
-    rates: PyReadonlyArray1<'py, f64>,
-) -> PyResult<Cuts> {
-    let rates = rates.as_slice()?;
-    let ends: Vec<(NodeId, NodeId)> = ends.into_iter().map(|(a, b)| (NodeId(a), NodeId(b))).collect();
-    let links = treefold::bound::Links { nodes: rates.len(), ends: &ends, capacity: capacity.as_slice()? };
-    let (factor, sets) = py.detach(|| treefold::bound::find_cuts(&links, rates, ranks));
-    let sets = PyArray2::from_vec2(py, &sets).expect("a flag for each node").unbind();
-    Ok(Cuts { factor, sets })
+pub fn collective_bounds(
+    py: Python<'_>,
+    topology: &Topology,
+    collective: &str,
+    root: u32,
+) -> PyResult<CollectiveBounds> {
+    let kind = match collective.parse::<Collective>().map_err(raise)? {
+        Collective::AllGather => Kind::AllGather,
+        Collective::ReduceScatter => Kind::ReduceScatter,
+        Collective::Broadcast => Kind::Broadcast(NodeId(root)),
+        Collective::Reduce => Kind::Reduce(NodeId(root)),
+        Collective::AllToAll => Kind::AllToAll,
+        Collective::AllReduce => return Err(raise(treefold::error::Error::new("Topology.bounds bounds all-reduces"))),
+    };
+    let topology = Arc::clone(&topology.0);
+    let bounds = py.detach(|| treefold::bound::CollectiveBounds::new(&topology, kind));
+    Ok(CollectiveBounds { topology, bounds })
 }

@@ -6,8 +6,8 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use treefold::ids::NodeId;
 use treefold::plan::Chunk;
-use treefold::planners::forest::{self, Lengths, Rated, ResourceId, Resources, SpanningTree, Usage};
 use treefold::planners::in_network::steiner::Halves;
+use treefold::planners::spanning::{self, Lengths, Rated, ResourceId, Resources, SpanningTree, Usage};
 use treefold::planners::{Heights, Options, gost, packing, surviving};
 use treefold::topology;
 
@@ -192,7 +192,7 @@ impl Forest {
 
     /// Return the rates of all trees, of which at most `most` have one above zero, without a solver.
     fn greedy_shares(&self, most: usize, least_rate: f64) -> Vec<f64> {
-        forest::greedy_shares(&self.resources, &self.trees(), most, least_rate)
+        spanning::greedy_shares(&self.resources, &self.trees(), most, least_rate)
     }
 
     /// Return the height of each tree, in `hops`, or by `latency` in multiples of the smallest one.
@@ -222,7 +222,7 @@ impl Forest {
             let rated = |(tree, rate): (&SpanningTree, f64)| Rated { tree: tree.clone(), rate };
             let trees: Vec<Rated> =
                 self.trees().iter().zip(rates).filter(|(_, rate)| *rate != 0.0).map(rated).collect();
-            forest::plan(&self.topology, algorithm, &trees, chunk).prove()
+            spanning::plan(&self.topology, algorithm, &trees, chunk).prove()
         })
         .map(Plan::planned)
         .map_err(raise)

@@ -24,7 +24,7 @@ use crate::{core, html, raise};
 /// network, what is sent, the size, the options, and the simulator that chose. To ask only whether two plans send the
 /// same, compare `fingerprint`.
 ///
-/// A plan from a file may be wrong, and is proven when it is first used. If it is wrong, `rate`, `busiest_link`,
+/// A plan from a file may be wrong, and is proven when it is first used. If it is wrong, `rate`, `busiest_links`,
 /// `shape`, `trees`, `derive`, `reduce_halves`, `under`, `moved_to`, `pipelines` and `schedule` raise a `TreefoldError`
 /// that says why.
 ///
@@ -32,8 +32,8 @@ use crate::{core, html, raise};
 ///     >>> plan = treefold.plan("torus:4x4", "multitree", size_bytes=1 << 20)
 ///     >>> plan.algorithm, plan.collective, plan.size_bytes, plan.num_trees, plan.steps
 ///     ('multitree', 'all-reduce', 1048576, 16, 10)
-///     >>> plan.topology.name, plan.busiest_link, round(plan.rate / 1e9, 1)
-///     ('torus:4x4', 'GPU0 -> GPU3', 28.4)
+///     >>> plan.topology.name, len(plan.busiest_links), round(plan.rate / 1e9, 1)
+///     ('torus:4x4', 32, 28.4)
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Plan {
     plan: AnyPlan,
@@ -337,18 +337,12 @@ impl Plan {
         Ok(self.sound()?.rate().map(|rate| rate.bytes_per_second()))
     }
 
-    /// The link with the largest load for its bandwidth, which limits the rate, as `source -> target`; None if nothing
-    /// is sent.
+    /// The links with the largest load for their bandwidth, all that are within 0.1 %, as `source -> target`. They
+    /// limit the rate.
     #[getter]
-    fn busiest_link(&self) -> PyResult<Option<String>> {
+    fn busiest_links(&self) -> PyResult<Vec<String>> {
         let plan = self.sound()?;
-        Ok(plan.busiest_link().map(|(link, _)| plan.topology.describe_link(link)))
-    }
-
-    /// How many other links have the same load for their bandwidth as `busiest_link`.
-    #[getter]
-    fn equally_busy(&self) -> PyResult<usize> {
-        Ok(self.sound()?.equally_busy())
+        Ok(plan.busiest_links().into_iter().map(|link| plan.topology.describe_link(link)).collect())
     }
 
     /// The factor from algbw to busbw for the plan's collective, as nccl-tests defines it.

@@ -12,17 +12,25 @@ use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::{interruptible, raise};
 
-/// Return the plan of an all-reduce by a named algorithm.
+/// Return the plan of a collective by a named algorithm.
 #[pyfunction]
 pub fn plan(
     py: Python<'_>,
     algorithm: &str,
     topology: &Topology,
+    collective: &str,
+    root: u32,
     size_bytes: Size,
     options: Known<Options>,
 ) -> PyResult<Plan> {
-    let options = Options { size: size_bytes.0, ..options.0 };
+    let options = asked(collective, root, size_bytes, options)?;
     interruptible(py, |_| planners::plan(algorithm, &topology.0, &options)).map(Plan::planned)
+}
+
+/// Returns the options with what the plan is for.
+fn asked(collective: &str, root: u32, size: Size, options: Known<Options>) -> PyResult<Options> {
+    let collective: Collective = collective.parse().map_err(raise)?;
+    Ok(Options { size: size.0, collective, root: NodeId(root), ..options.0 })
 }
 
 /// The fastest plan, and what it was compared with.
@@ -67,10 +75,8 @@ pub fn choose(
     options: Known<Options>,
 ) -> PyResult<Chosen> {
     let simulator: Simulator = simulator.parse().map_err(raise)?;
-    let collective: Collective = collective.parse().map_err(raise)?;
-    let options = Options { size: size_bytes.0, ..options.0 };
-    let (plan, candidates) =
-        interruptible(py, |go_on| auto::plan(&topology.0, &options, collective, NodeId(root), simulator, go_on))?;
+    let options = asked(collective, root, size_bytes, options)?;
+    let (plan, candidates) = interruptible(py, |go_on| auto::plan(&topology.0, &options, simulator, go_on))?;
     let candidates = candidates.into_iter().map(|each| Py::new(py, Candidate::new(each))).collect::<PyResult<_>>()?;
     Ok(Chosen { plan: Py::new(py, Plan::planned(plan))?, candidates })
 }

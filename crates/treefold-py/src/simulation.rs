@@ -34,8 +34,8 @@ pub fn simulate_analytic(py: Python<'_>, plan: &Plan, size_bytes: Size) -> PyRes
 ///
 /// Example:
 ///     >>> trace = treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096)
-///     >>> trace.time_s, trace.busiest_link
-///     (1.284e-06, 'GPU0 -> GPU1')
+///     >>> trace.time_s, trace.busiest_links
+///     (1.284e-06, ['GPU0 -> GPU1', 'GPU1 -> GPU2', 'GPU2 -> GPU3', 'GPU3 -> GPU0'])
 ///     >>> trace.utilization
 ///     Utilization(mean=0.1495, max=0.2991)
 #[pyclass(frozen, module = "treefold")]
@@ -133,17 +133,11 @@ impl Trace {
             .collect()
     }
 
-    /// The link with the largest utilization, as `source -> target`; None if nothing is sent.
+    /// The links with the largest utilization, all that are within 0.1 %, as `source -> target`.
     #[getter]
-    fn busiest_link(&self) -> Option<String> {
+    fn busiest_links(&self) -> Vec<String> {
         let topology = self.plan.get().as_written().topology();
-        self.trace.busiest_link().map(|link| topology.describe_link(link))
-    }
-
-    /// How many other links have the same utilization as `busiest_link`.
-    #[getter]
-    fn equally_busy(&self) -> usize {
-        self.trace.equally_busy()
+        self.trace.busiest_links().into_iter().map(|link| topology.describe_link(link)).collect()
     }
 
     /// The most flits in a virtual channel's buffer at the end of each link, in the order of `links()`; the list is

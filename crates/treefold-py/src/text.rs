@@ -76,13 +76,21 @@ pub struct Algorithm {
     summary: &'static str,
     /// Whether switches reduce in its plans.
     in_network: bool,
+    /// The most ranks times links for which its planner takes seconds only.
+    most_work: usize,
 }
 
 /// Return all algorithms for which the core has a planner.
 #[pyfunction]
 pub fn algorithms() -> Vec<Algorithm> {
     let all = planners::PLANNERS.iter();
-    all.map(|&planners::Planner { name, summary, in_network, .. }| Algorithm { name, summary, in_network }).collect()
+    all.map(|&planners::Planner { name, summary, in_network, most_work, .. }| Algorithm {
+        name,
+        summary,
+        in_network,
+        most_work,
+    })
+    .collect()
 }
 
 /// Return the name of `known` that `text` means, whatever its case, hyphens and underscores; errors call it a `what`.

@@ -372,15 +372,14 @@ impl Topology {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
     }
 
-    /// Return the bounds on all-reduces that follow from cuts alone.
-    ///
-    /// `treefold.bound` also uses a linear program to tighten the bounds that are not exact, and keeps the result.
+    /// Return the bounds on all-reduces, which `treefold.bound` keeps.
     ///
     /// Example:
-    ///     >>> treefold.topology("ring:4").bounds().latency_s
+    ///     >>> treefold.topology("ring:4").bounds().of_sizes.latency_s
     ///     3e-07
     fn bounds(&self, py: Python<'_>) -> Bounds {
-        Bounds(py.detach(|| treefold::bound::bounds(&self.0)))
+        let bounds = py.detach(|| treefold::bound::bounds(&self.0));
+        Bounds { topology: Arc::clone(&self.0), bounds }
     }
 
     /// Return arrays of the sources, the targets and the bandwidths (in bytes per second) of all links.

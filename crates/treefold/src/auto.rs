@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::misfit;
-use crate::plan::{Collective, Plan, derive};
+use crate::plan::Plan;
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::{Simulator, Watch};
-use crate::topology::{NodeId, Topology};
+use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
 
 /// The result of one algorithm.
@@ -35,8 +35,6 @@ struct Search<'a> {
     topology: &'a Arc<Topology>,
     simulator: Simulator,
     size: Bytes,
-    collective: Collective,
-    root: NodeId,
     go_on: &'a mut dyn FnMut() -> bool,
     best: Option<(Seconds, Plan)>,
     candidates: Vec<Candidate>,
@@ -51,17 +49,14 @@ struct Search<'a> {
 /// ```
 /// use std::sync::Arc;
 /// use treefold::auto;
-/// use treefold::plan::Collective;
 /// use treefold::planners::Options;
 /// use treefold::sim::Simulator;
-/// use treefold::topology::{NodeId, from_spec};
+/// use treefold::topology::from_spec;
 /// use treefold::units::parse_bytes;
 ///
 /// let mesh = Arc::new(from_spec("mesh:3x3", None, None)?);
 /// let options = Options { size: parse_bytes("1MiB")?, ..Options::default() };
-/// let root = NodeId(0);
-/// let (plan, candidates) =
-///     auto::plan(&mesh, &options, Collective::AllReduce, root, Simulator::Analytic, &mut || true)?;
+/// let (plan, candidates) = auto::plan(&mesh, &options, Simulator::Analytic, &mut || true)?;
 /// let misfits = candidates.iter().filter(|one| one.time.is_err());
 /// assert!(misfits.map(|one| one.algorithm.as_str()).any(|name| name == "hdrm"), "a mesh is no BiGraph");
 /// let times = candidates.iter().filter_map(|one| Some((&one.algorithm, one.time.as_ref().ok()?.seconds)));
@@ -72,37 +67,44 @@ struct Search<'a> {
 pub fn plan(
     topology: &Arc<Topology>,
     options: &Options,
-    collective: Collective,
-    root: NodeId,
     simulator: Simulator,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Plan, Vec<Candidate>)> {
     let (size, best, candidates) = (options.size, None, Vec::new());
-    let mut search = Search { topology, simulator, size, collective, root, go_on, best, candidates };
+    let mut search = Search { topology, simulator, size, go_on, best, candidates };
     for planner in PLANNERS {
-        search.attempt(planner.name, planner.name.into(), options)?;
+        if planner.is_quick(topology) {
+            search.attempt(planner.name, planner.name.into(), options)?;
+        } else {
+            search.leave_out(planner.name);
+        }
     }
     if options.trees.is_none() && search.fits("multitree") {
         search.fewer_trees(options)?;
     }
     match search.best {
         Some((_, plan)) => Ok((plan, search.candidates)),
-        None => misfit!("no algorithm has a plan of {collective} for {}", topology.name()),
+        None => misfit!("no algorithm has a plan of {} for {}", options.collective, topology.name()),
     }
 }
 
 impl Search<'_> {
     /// Plans with `algorithm`, and lists it with the time of its plan or the reason why it does not fit.
     fn attempt(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
-        let planned = planners::plan(algorithm, self.topology, options);
-        let planned = planned.and_then(|plan| derive(plan, self.collective, self.root));
-        let time = match planned {
+        let time = match planners::plan(algorithm, self.topology, options) {
             Ok(plan) => Ok(self.timed(plan)?),
             Err(reason) if reason.is_misfit() => Err(reason),
             Err(mistake) => return Err(mistake),
         };
         self.candidates.push(Candidate { algorithm: name, time });
         Ok(())
+    }
+
+    /// Lists an algorithm that would take long.
+    fn leave_out(&mut self, algorithm: &str) {
+        let (ranks, links) = (self.topology.ranks(), self.topology.links().len());
+        let text = format!("takes long with {ranks} ranks and {links} links: not tried unless it is named");
+        self.candidates.push(Candidate { algorithm: algorithm.into(), time: Err(Error::new(text).misfit()) });
     }
 
     /// Returns the time of a plan, and keeps the plan if it is the fastest so far.

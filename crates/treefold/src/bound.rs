@@ -1,29 +1,37 @@
 //! Bounds: rates for large vectors that no plan can exceed.
 //!
-//! There are three: (a) bounds a reduce-scatter followed by an all-gather; (b) bounds any all-reduce, where both may
-//! overlap on the same links, and is up to twice (a); (c) bounds any all-reduce with the help of switches that reduce
-//! or multicast.
+//! Least times of any size, and other collectives' rates, are in `bound/collectives.rs`. Of all-reduces there are three
+//! rates: (a) bounds a reduce-scatter followed by an all-gather; (b) bounds any all-reduce, where both may overlap on
+//! the same links, and is up to twice (a); (c) bounds any all-reduce with the help of switches that reduce or
+//! multicast.
 //!
 //! (a) comes from minimum cuts. It is exact where every node that is no rank can send as much as it can receive, except
 //! on very large networks. An exact (a) bounds (b) from below. From above it is bounded by the minimum cut between
 //! ranks, by the bandwidth of the ranks' links divided by the 2 (N - 1) edges of a tree, and by the strength of the
 //! network. (b) is exact where the bounds from below and above meet, or where the strength is exact (on networks
 //! without switches whose links have the same bandwidth in both directions); elsewhere it is valid and says that it may
-//! not be exact. (c) is the minimum cut, which trees of switches may reach. A linear program in Python tightens (b) and
-//! (c) further: [`find_cuts`] finds its cuts, and [`Bounds::tightened`] takes its result.
+//! not be exact. (c) is the minimum cut, which trees of switches may reach. Where (b) or (c) is not exact, a linear
+//! program tightens it (`bound/program.rs`).
 
+mod collectives;
+mod concurrent;
 mod cut;
 mod latency;
 mod maxflow;
+mod powers;
+mod program;
+mod quickest;
 mod strength;
 
-pub use cut::{Links, find_cuts};
+pub use collectives::{CollectiveBounds, Kind, Limit};
+pub(crate) use concurrent::{all_to_all_rate, rate_by_prices};
+pub(crate) use powers::exp2;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::search::BreadthFirst;
 use crate::topology::{Abilities, LinkId, NodeId, Topology};
-use crate::units::{Bandwidth, Bytes, Seconds, Time};
+use crate::units::{Bandwidth, Bytes, Seconds};
 
 /// A bound, and how it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +45,7 @@ pub struct Bound {
 }
 
 /// The bounds of a network.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Bounds {
     /// The bound of a reduce-scatter followed by an all-gather.
     pub reduce_scatter_all_gather: Bound,
@@ -45,8 +53,16 @@ pub struct Bounds {
     pub all_reduce: Bound,
     /// The bound of any all-reduce with the help of switches; `None` where no switch can reduce or multicast.
     pub in_network: Option<Bound>,
-    /// The least latency between the two ranks that are farthest apart.
-    pub farthest: Time,
+    /// The least times of any all-reduce, with the help of switches where they can.
+    pub of_sizes: CollectiveBounds,
+}
+
+/// The rates of a network's bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rates {
+    two_phases: Bound,
+    all_reduce: Bound,
+    in_network: Option<Bound>,
 }
 
 /// The most ranks times links for which the strength is computed, which takes a few seconds.
@@ -55,10 +71,18 @@ const MAX_STRENGTH_WORK: usize = 1 << 24;
 /// Relative differences below this one are rounding.
 const TOLERANCE: f64 = 1e-9;
 
-/// The relative error that an exact bound of a linear program may have.
-pub const PROGRAM_TOLERANCE: f64 = 1e-7;
+/// Returns the rate at which every rank can broadcast its block to all others at once, in bytes a second, as far as
+/// cuts limit it.
+pub(crate) fn all_gather_rate(topology: &Topology) -> f64 {
+    cut::all_gather_rate(topology).rate
+}
 
-/// Computes all bounds, as far as that needs no linear program.
+/// Returns the rate at which a rank can broadcast to all others, in bytes a second, as far as cuts limit it.
+pub(crate) fn broadcast_rate(topology: &Topology, root: NodeId) -> f64 {
+    cut::broadcast_rate(topology, root).rate
+}
+
+/// Computes all bounds.
 ///
 /// ```
 /// use treefold::bound::bounds;
@@ -72,15 +96,17 @@ pub const PROGRAM_TOLERANCE: f64 = 1e-7;
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn bounds(topology: &Topology) -> Bounds {
+    let Rates { two_phases, all_reduce, in_network } = by_cuts(topology).tightened(topology);
+    let of_sizes = CollectiveBounds::of_all_reduce(topology, in_network.unwrap_or(all_reduce));
+    Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, of_sizes }
+}
+
+/// Computes all rates, as far as that needs no linear program.
+fn by_cuts(topology: &Topology) -> Rates {
     let in_network = topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     if topology.ranks() < 2 {
         let none = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
-        return Bounds {
-            reduce_scatter_all_gather: none,
-            all_reduce: none,
-            in_network: in_network.then_some(none),
-            farthest: Time::ZERO,
-        };
+        return Rates { two_phases: none, all_reduce: none, in_network: in_network.then_some(none) };
     }
     let two_phases = two_phases(topology);
     let (cut, cut_method) = least_cut(topology);
@@ -88,7 +114,7 @@ pub fn bounds(topology: &Topology) -> Bounds {
     let exact = cut <= all_reduce.rate.bytes_per_second() * (1.0 + TOLERANCE) && all_reduce.exact
         || in_network && cut <= rate_of_planes(topology) * (1.0 + TOLERANCE);
     let in_network = in_network.then_some(Bound { rate: Bandwidth::known(cut), exact, method: cut_method });
-    Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, farthest: latency::farthest(topology) }
+    Rates { two_phases, all_reduce, in_network }
 }
 
 /// Computes (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. It is not exact where
@@ -233,38 +259,40 @@ fn nearest_ranks(topology: &Topology) -> Vec<Option<usize>> {
     owner
 }
 
-impl Bounds {
-    /// Returns the bounds with a rate that a linear program has found for all-reduces, with or without the help of
-    /// switches, and that is exact up to [`PROGRAM_TOLERANCE`] or only valid. The rate cannot be below an exact bound
-    /// of the weaker kind: a difference is the program's rounding.
-    ///
-    /// ```
-    /// use treefold::bound::bounds;
-    /// use treefold::topology::from_spec;
-    /// use treefold::units::Bandwidth;
-    ///
-    /// let b4 = bounds(&from_spec("b4", None, None)?);
-    /// let rate = Bandwidth::known(b4.all_reduce.rate.bytes_per_second() * 0.99);
-    /// assert_eq!(b4.tightened(false, rate, true).all_reduce.rate, rate);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn tightened(mut self, with_switches: bool, rate: Bandwidth, exact: bool) -> Self {
-        let floor = if with_switches { self.all_reduce } else { self.reduce_scatter_all_gather };
-        let bound = if with_switches { self.in_network.as_mut() } else { Some(&mut self.all_reduce) };
-        let Some(bound) = bound else { return self };
-        let better = rate.bytes_per_second() < bound.rate.bytes_per_second() * (1.0 - PROGRAM_TOLERANCE);
-        if !better && !exact {
+impl Bound {
+    /// Returns the bound with the rate that a linear program finds. The rate cannot be below an exact bound of the
+    /// weaker kind, which is the floor: a difference is the program's rounding.
+    fn programmed(self, topology: &Topology, with_switches: bool, floor: Self) -> Self {
+        let Some(found) = program::solve(topology, self.rate.bytes_per_second(), with_switches) else { return self };
+        let better = found.upper < self.rate.bytes_per_second() * (1.0 - program::GAP);
+        if !better && !found.is_exact() {
             return self;
         }
         // A program that only proves the bound exact does not change it by its rounding.
-        let rate = if better { rate } else { bound.rate };
+        let rate = if better { Bandwidth::known(found.upper) } else { self.rate };
         let rate = if floor.exact && floor.rate > rate { floor.rate } else { rate };
-        *bound = Bound { rate, exact, method: if exact { "linear program" } else { "linear program, stopped early" } };
+        let method = if found.is_exact() { "linear program" } else { "linear program, stopped early" };
+        Self { rate, exact: found.is_exact(), method }
+    }
+}
+
+impl Rates {
+    /// Returns the rates with those of linear programs for all-reduces, with and without the help of switches, where
+    /// they are not exact.
+    fn tightened(mut self, topology: &Topology) -> Self {
+        if !self.all_reduce.exact {
+            self.all_reduce = self.all_reduce.programmed(topology, false, self.two_phases);
+        }
+        if let Some(known) = self.in_network.filter(|known| !known.exact) {
+            self.in_network = Some(known.programmed(topology, true, self.all_reduce));
+        }
         self
     }
+}
 
-    /// Returns the time that any all-reduce of `size` bytes takes at least: that which the rate allows, or the latency
-    /// between the two ranks that are farthest apart, as each needs data of the other.
+impl Bounds {
+    /// Returns the time that any all-reduce of `size` bytes takes at least: that which the rate allows, or the quickest
+    /// flow of so many bytes from one rank to another, as each has to learn all of every other's part of the sum.
     ///
     /// ```
     /// use treefold::bound::bounds;
@@ -272,16 +300,13 @@ impl Bounds {
     /// use treefold::units::{Seconds, parse_bytes, parse_time};
     ///
     /// let line = bounds(&from_spec("line:5", None, Some(parse_time("1ms")?))?);
-    /// assert_eq!(line.seconds(parse_bytes("1")?), Seconds::known(4e-3), "the ends are four links apart");
+    /// let of_a_byte = line.seconds(parse_bytes("1")?);
+    /// assert!((of_a_byte / Seconds::known(4e-3) - 1.0).abs() < 1e-6, "the ends are four links apart");
     /// assert!(line.seconds(parse_bytes("1GB")?) > Seconds::known(4e-3));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn seconds(&self, size: Bytes) -> Seconds {
-        let rate = self.in_network.unwrap_or(self.all_reduce).rate;
-        if size.get() == 0 || rate.bytes_per_second().is_infinite() {
-            return Seconds::ZERO;
-        }
-        rate.seconds_for(size.get() as f64).max(self.farthest.into())
+        self.of_sizes.seconds(size)
     }
 }
 
@@ -289,6 +314,7 @@ impl Bounds {
 mod tests {
     use super::*;
     use crate::topology::{Link, Node, Shape, from_spec};
+    use crate::units::Time;
 
     fn of(spec: &str) -> Bounds {
         bounds(&from_spec(spec, Some(Bandwidth::known(1.0)), None).unwrap())
@@ -332,7 +358,7 @@ mod tests {
             .collect();
         let topology = Topology::new("funnel", nodes, ends.map(link).to_vec(), None, Shape::General).unwrap();
         let bounds = bounds(&topology);
-        assert!(!bounds.reduce_scatter_all_gather.exact && !bounds.all_reduce.exact, "{bounds:?}");
-        assert_eq!(bounds.tightened(false, Bandwidth::known(0.5), true).all_reduce.rate.bytes_per_second(), 0.5);
+        assert!(!bounds.reduce_scatter_all_gather.exact && !by_cuts(&topology).all_reduce.exact, "{bounds:?}");
+        assert!((bounds.all_reduce.rate.bytes_per_second() - 0.5).abs() < 1e-7 && bounds.all_reduce.exact);
     }
 }

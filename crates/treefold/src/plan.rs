@@ -27,6 +27,7 @@ mod lowering;
 mod messages;
 mod misread;
 mod moved;
+mod ordered;
 pub mod pipeline;
 pub mod schedule;
 pub mod tables;
@@ -44,7 +45,7 @@ pub use derive::derive;
 use derive::reduce_halves;
 pub use draft::Draft;
 pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
-pub(crate) use load::largest;
+pub(crate) use load::busiest_of;
 pub use load::{LinkLoads, TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::order_by_step;
@@ -167,6 +168,9 @@ pub enum Pace {
     /// The transfers are streamed, and if only the root gets the sums of its tree, it requests the operands, which
     /// switches add up. At other paces, operands are sent unasked.
     Pulled,
+    /// Every link sends its messages in the order of their steps, each as soon as its data are there; nobody waits for
+    /// the end of a step.
+    Ordered,
     /// The transfers are streamed, and each tree is held to its part of what the busiest link allows, so that no tree
     /// takes bandwidth from another. That suits trees with rates.
     Paced,
@@ -178,10 +182,10 @@ impl Pace {
     /// ```
     /// use treefold::plan::{Pace, Sharing};
     ///
-    /// assert!(Pace::Stream.is_stream() && !Pace::Step(Sharing::Shared).is_stream());
+    /// assert!(Pace::Stream.is_stream() && !Pace::Step(Sharing::Shared).is_stream() && !Pace::Ordered.is_stream());
     /// ```
     pub fn is_stream(self) -> bool {
-        !matches!(self, Self::Step(_))
+        !matches!(self, Self::Step(_) | Self::Ordered)
     }
 }
 

@@ -3,7 +3,7 @@
 //! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
 
 mod dbtree;
-pub mod forest;
+mod forest;
 pub mod gost;
 mod halving_doubling;
 mod hdrm;
@@ -21,6 +21,7 @@ mod psld;
 mod ring;
 mod ring2d;
 mod routes;
+pub mod spanning;
 mod stripe;
 pub mod surviving;
 mod topoadopt;
@@ -31,10 +32,10 @@ use std::sync::Arc;
 pub use options::{Heights, Options, Starts, TreeRate};
 
 use crate::error::{Result, named};
-use crate::misfit;
 use crate::options::Options as _;
-use crate::plan::{Chunk, Draft, Plan};
+use crate::plan::{Chunk, Draft, Plan, derive};
 use crate::topology::Topology;
+use crate::{bail, misfit};
 
 /// An algorithm that makes plans.
 pub struct Planner {
@@ -44,9 +45,11 @@ pub struct Planner {
     pub summary: &'static str,
     /// Whether switches reduce in its plans.
     pub in_network: bool,
-    /// The function that makes a plan of an all-reduce, or returns why the algorithm does not fit the network and which
-    /// one would.
-    pub plan: fn(&Arc<Topology>, &Options) -> Result<Draft>,
+    /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
+    pub most_work: usize,
+    /// The function that makes a plan of an all-reduce, or of the collective that the options name, or returns why the
+    /// algorithm does not fit the network and which one would. From a plan of an all-reduce others are derived.
+    pub plan: Plans,
 }
 
 /// All algorithms of the core.
@@ -63,76 +66,71 @@ pub struct Planner {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub const PLANNERS: &[Planner] = &[
-    Planner { name: "ring", summary: "one ring, one direction", in_network: false, plan: ring::plan },
+    planner("ring", "one ring, one direction", ring::plan),
+    planner(
+        "multiring",
+        "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
+        multiring::plan,
+    ),
+    planner("ring2d", "rings along rows and columns, four at once", ring2d::plan),
+    planner("dbtree", "NCCL's double binary tree, streamed", dbtree::plan),
+    planner("halving-doubling", "recursive halving and doubling", halving_doubling::plan),
+    planner("hdrm", "halving-doubling with ranks mapped to a BiGraph", hdrm::plan),
+    planner("multitree", "one tree for each rank, scheduled without contention", multitree::plan),
     Planner {
-        name: "multiring",
-        summary: "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
-        in_network: false,
-        plan: multiring::plan,
+        most_work: 300_000,
+        ..planner(
+            "forest",
+            "trees out of every rank at the best rate, for all-gathers, reduce-scatters and all-to-alls",
+            forest::plan,
+        )
     },
+    planner("ps", "one parameter server, to which all ranks send and which sends to all", ps::plan),
+    planner("p2p", "every rank sends its vector to every other", p2p::plan),
+    planner(
+        "psld",
+        "several parameter servers, each with a part of the vector in proportion to its bandwidth",
+        psld::plan,
+    ),
+    planner("plink", "two levels: groups of nearby ranks, each with an aggregator", plink::plan),
+    planner("topoadopt", "a few spanning trees and their shares, by simulated annealing", topoadopt::plan),
     Planner {
-        name: "ring2d",
-        summary: "rings along rows and columns, four at once",
-        in_network: false,
-        plan: ring2d::plan,
-    },
-    Planner { name: "dbtree", summary: "NCCL's double binary tree, streamed", in_network: false, plan: dbtree::plan },
-    Planner {
-        name: "halving-doubling",
-        summary: "recursive halving and doubling",
-        in_network: false,
-        plan: halving_doubling::plan,
-    },
-    Planner {
-        name: "hdrm",
-        summary: "halving-doubling with ranks mapped to a BiGraph",
-        in_network: false,
-        plan: hdrm::plan,
-    },
-    Planner {
-        name: "multitree",
-        summary: "one tree for each rank, scheduled without contention",
-        in_network: false,
-        plan: multitree::plan,
-    },
-    Planner {
-        name: "ps",
-        summary: "one parameter server, to which all ranks send and which sends to all",
-        in_network: false,
-        plan: ps::plan,
-    },
-    Planner { name: "p2p", summary: "every rank sends its vector to every other", in_network: false, plan: p2p::plan },
-    Planner {
-        name: "psld",
-        summary: "several parameter servers, each with a part of the vector in proportion to its bandwidth",
-        in_network: false,
-        plan: psld::plan,
-    },
-    Planner {
-        name: "plink",
-        summary: "two levels: groups of nearby ranks, each with an aggregator",
-        in_network: false,
-        plan: plink::plan,
-    },
-    Planner {
-        name: "topoadopt",
-        summary: "a few spanning trees and their shares, by simulated annealing",
-        in_network: false,
-        plan: topoadopt::plan,
-    },
-    Planner {
-        name: "innet-pull",
-        summary: "each rank pulls its part of the sum through switches that add it up",
         in_network: true,
-        plan: in_network::pull,
+        ..planner("innet-pull", "each rank pulls its part of the sum through switches that add it up", in_network::pull)
     },
     Planner {
-        name: "innet-push",
-        summary: "each part of the vector goes to a home switch, which reduces and multicasts it",
         in_network: true,
-        plan: in_network::push,
+        ..planner(
+            "innet-push",
+            "each part of the vector goes to a home switch, which reduces and multicasts it",
+            in_network::push,
+        )
     },
 ];
+
+type Plans = fn(&Arc<Topology>, &Options) -> Result<Draft>;
+
+/// Returns a planner that is quick on every network, and in whose plans switches only forward.
+const fn planner(name: &'static str, summary: &'static str, plan: Plans) -> Planner {
+    Planner { name, summary, in_network: false, most_work: usize::MAX, plan }
+}
+
+impl Planner {
+    /// Returns whether the planner takes seconds at most on a network.
+    ///
+    /// ```
+    /// use treefold::planners::PLANNERS;
+    /// use treefold::topology::from_spec;
+    ///
+    /// let forest = PLANNERS.iter().find(|planner| planner.name == "forest").expect("it is a planner");
+    /// assert!(forest.is_quick(&from_spec("torus:8x8", None, None)?));
+    /// assert!(!forest.is_quick(&from_spec("torus:32x32", None, None)?));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn is_quick(&self, topology: &Topology) -> bool {
+        topology.ranks() as usize * topology.links().len() <= self.most_work
+    }
+}
 
 /// The most ranks: one tree for each has a thousand million edges in all. More would not fit into memory, nor their
 /// steps into 16 bits.
@@ -163,8 +161,13 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
         );
     }
     options.check_ranges()?;
+    if options.collective.has_root() && !topology.is_rank(options.root) {
+        let (root, ranks) = (options.root, topology.ranks());
+        bail!("root {root} does not exist: there are {ranks} ranks, 0 to {}", ranks - 1);
+    }
     let plan = stripe::stripe((planner.plan)(topology, options)?);
-    Ok(if options.pipeline { plan } else { unpipelined(plan) }.trusted())
+    let plan = if options.pipeline { plan } else { unpipelined(plan) }.trusted();
+    if plan.collective == options.collective { Ok(plan) } else { derive(plan, options.collective, options.root) }
 }
 
 /// Returns the plan with all streamed trees sending their parts whole.

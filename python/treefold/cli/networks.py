@@ -6,11 +6,12 @@ import typer
 
 from treefold import bounds, networks
 from treefold.cli.groups import expanded
-from treefold.cli.options import Json, Network, NetworkFile, NetworkOptions
+from treefold.cli.options import CollectiveOptions, Json, Network, NetworkFile, NetworkOptions
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.importers import EXTENSIONS
-from treefold.report import bound_table, network_table
+from treefold.planning.request import DEFAULT_SIZE_BYTES
+from treefold.report import bound_table, network_table, size_bound_table
 
 
 @expanded
@@ -77,20 +78,34 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 
 
 @expanded
-def bound(network: Network, as_json: Json = False, *, network_options: NetworkOptions) -> None:
-    """Show rates and a latency that no all-reduce can beat.
+def bound(
+    network: Network,
+    size: Annotated[str | None, typer.Option(help="Show the least time for this size, and what limits it.")] = None,
+    as_json: Json = False,
+    *,
+    what: CollectiveOptions,
+    network_options: NetworkOptions,
+) -> None:
+    """Show the rates and times that no plan can beat.
 
     There is a rate for each kind of all-reduce: a reduce-scatter followed by an all-gather, any in which switches only
-    forward, and any in which switches help. Rates limit large vectors, and the latency small ones.
+    forward, and any in which switches help. Rates limit large vectors, and the latency small ones. With --size or
+    --collective, the least time of one collective is shown, and what limits it; the size is 64MiB by default.
 
     Examples:
     treefold bound torus:8x8
     treefold bound b4 --ranks 0,3,7 --bandwidth 100Gbit/s
+    treefold bound b4 --collective all-gather --size 64KiB
 
     """
     if network_options.rank_order is not None:
         raise TreefoldError("--rank-order: a bound does not depend on the order of the ranks; drop it")
     loaded = network_options.load(network)
+    if size is None and what.collective is None:
+        with working("bounding"):
+            report = bounds.bound(loaded)
+        show(report.as_dict(), as_json, lambda: bound_table(report))
+        return
     with working("bounding"):
-        report = bounds.bound(loaded)
-    show(report.as_dict(), as_json, lambda: bound_table(report))
+        found = bounds.bound_at(loaded, DEFAULT_SIZE_BYTES if size is None else size, **what.asked())
+    show(found.as_dict(), as_json, lambda: size_bound_table(found))

@@ -84,7 +84,7 @@ class NetworkOptions:
         _network(
             "TIME",
             "The one-way latency of all links of a spec, for example 5ms; in a file, that of the links without one, "
-            "by default the median of the others, or 0.",
+            "by default that of light in between, or their median.",
         ),
     ] = None
     node_cap: Annotated[

@@ -181,10 +181,10 @@ def replan(
     """Make a new plan after the network of a plan has changed.
 
     The new plan has the algorithm, the options and the ranks of the old one, unless others are given. If that algorithm
-    cannot keep the old limits (--trees, --height, --least-rate) any more, as few of them as possible are dropped; the
-    value none, as in --trees none --height none, releases them in any case. If it does not fit without them either,
-    the fastest algorithm that fits takes its place. An old plan that still runs and has no limits is kept unless the
-    new one is more than 1 % faster; packing also keeps single trees where that costs at most 0.1 %.
+    cannot keep the old limits (--trees, --height, --least-rate, --steps) any more, as few of them as possible are
+    dropped; the value none, as in --trees none --height none, releases them in any case. If it does not fit without
+    them either, the fastest algorithm that fits takes its place. An old plan that still runs and has no limits is kept
+    unless the new one is more than 1 % faster; packing also keeps single trees where that costs at most 0.1 %.
 
     Examples:
     treefold plan b4 -a mtree --trees 3 -o plan.json

@@ -40,8 +40,8 @@ def read(
     Args:
         path: A file with one of `EXTENSIONS`; or /dev/stdin, whose content tells its format.
         bandwidth_Bps: The bandwidth of links that have none in the file, in bytes per second.
-        latency_s: The latency of links that have none in the file, in seconds; by default the median of the others, or
-            0 if none has one.
+        latency_s: The latency of links that have none in the file, in seconds; by default that of light in a straight
+            fibre if the file has the coordinates of both ends, else the median of the others, or 0 if none has one.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name. The value `none` leaves out the caps that a file has.
 

@@ -45,7 +45,9 @@ def parse(content: bytearray, where: str) -> Document:
 
 
 def _guess_end(header: Row) -> str:
-    """Return the question whether an unknown column is a misspelt source or target; empty if none is similar."""
+    """Return what the header was to say: commas, or a source or target that is misspelt; empty if nothing is near."""
+    if len(header.cells) == 1 and (other := next((sign for sign in ";\t|" if sign in header.cells[0]), None)):
+        return f"; separate the columns by commas instead of {shown(other)}"
     for label in header.cells[: len(_WORDS)]:
         near = None if _word(label) in _WORDS else guess(label, _ENDS)
         if near:

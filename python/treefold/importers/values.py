@@ -12,7 +12,7 @@ from treefold.files.problems import fail
 
 _BANDWIDTH_WORDS = ("bandwidth", "throughput", "capacity")
 _TIME_WORDS = {"latency": 1.0, "rtt": 0.5, "overhead": 1.0}
-ALIASES = {"bw": "bandwidth", "lat": "latency", "delay": "latency"}
+ALIASES = {"bw": "bandwidth", "speed": "bandwidth", "lat": "latency", "delay": "latency"}
 """Short words that CSV columns may have; elsewhere an error suggests the usual word."""
 
 _VENDOR_UNITS = {"bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "tbps": "Tbit/s"}

@@ -72,9 +72,9 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
 
     Args:
         network: A `Topology`; `treefold.topology` makes one of a spec or a file.
-        algorithm: The planner, one of `treefold.algorithms()`. `packing` and `mtree` are quick if the number of ranks
-            times the number of links is at most 300,000, and `blink` if it is at most 30,000; all others are always
-            quick.
+        algorithm: The planner, one of `treefold.algorithms()`. `forest`, `packing` and `mtree` are quick if the number
+            of ranks times the number of links is at most 300,000, and `blink` if it is at most 30,000; all others are
+            always quick.
 
     Raises:
         TreefoldError: If the network is not a `Topology`, or the algorithm is unknown.
@@ -87,7 +87,7 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
     """
     checks.network(network)
     algorithm = checks.name("algorithm", algorithm, [*CORE, *PLANNERS])
-    return algorithm not in PLANNERS or network.ranks * network.num_links <= PLANNERS[algorithm].most_work
+    return network.ranks * network.num_links <= (PLANNERS.get(algorithm) or CORE[algorithm]).most_work
 
 
 def is_in_network(algorithm: str) -> bool:
@@ -125,7 +125,7 @@ def is_fabric(network: Topology) -> bool:
 
 
 def plan(request: Request) -> Planned:
-    """Plan an all-reduce with the algorithm of the request, which is a planner's name and not `auto`.
+    """Plan the collective of the request with its algorithm, which is a planner's name and not `auto`.
 
     Raises:
         MisfitError: If a limit cannot be kept, or the algorithm does not fit the network.
@@ -133,12 +133,18 @@ def plan(request: Request) -> Planned:
     """
     name, network = request.algorithm, request.network
     if name not in PLANNERS:
-        return Planned(_core.plan(name, network, request.size_bytes, request.options), {})
+        asked = request.collective, request.root, request.size_bytes, request.options
+        return Planned(_core.plan(name, network, *asked), {})
     if network.ranks == 1:
-        return Planned(_alone(name, network), {})
-    progress.report(name)
-    planner: Callable[[Request], Planned] = import_module(f"treefold.planning.{name}").plan
-    return planner(request)
+        planned = Planned(_alone(name, network), {})
+    else:
+        progress.report(name)
+        planner: Callable[[Request], Planned] = import_module(f"treefold.planning.{name}").plan
+        planned = planner(request)
+    if request.collective == "all-reduce":
+        return planned
+    # What a planner proves holds for the all-reduce only.
+    return Planned(planned.plan.derive(request.collective, request.root), {})
 
 
 def _alone(algorithm: str, network: Topology) -> Plan:

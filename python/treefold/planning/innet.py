@@ -17,7 +17,7 @@ import numpy as np
 from treefold import progress
 from treefold._core import Forest, Topology, simulate_analytic
 from treefold.errors import MisfitError
-from treefold.planning import Planned, bound_program, is_fabric, linear_programs
+from treefold.planning import Planned, is_fabric, linear_programs
 from treefold.planning.linear_programs import Vector
 from treefold.planning.packing import Packing, corner, noisy
 from treefold.planning.request import Request
@@ -100,7 +100,7 @@ def _rate(forest: Forest) -> float:
 
 
 def _bound(network: Topology) -> float:
-    rates = bound_program.tighten(network, network.bounds()).rates
+    rates = network.bounds().rates
     return min(each.rate_Bps for each in rates if each.name == "in_network" and each.rate_Bps is not None)
 
 

@@ -1,8 +1,8 @@
 """Chooses the plan for a network that has changed, and says what changed and whether the old plan still runs.
 
 The caller has planned afresh, with the algorithm and the options of the old plan unless others were asked for. That
-plan competes with the old one if that still runs, no limit (trees, height, least rate) was asked for, and the same
-algorithm or `auto` is wanted. If the new plan is a packing, it also competes with a packing in which trees of
+plan competes with the old one if that still runs, no limit (trees, height, least rate, steps) was asked for, and the
+same algorithm or `auto` is wanted. If the new plan is a packing, it also competes with a packing in which trees of
 the old plan are worth a little more than new ones, so that they stay wherever they cost nothing, and workers have less
 to set up. The caller predicts the times.
 """

@@ -70,7 +70,7 @@ def settings(options: PlannerOptions, algorithm: str) -> dict[str, Any]:
 
 
 def limits(options: PlannerOptions) -> list[str]:
-    """Return the names of the limits that are set: trees, height, least_rate."""
+    """Return the names of the limits that are set: trees, height, least_rate, steps."""
     return [name for name in changed(options) if declared.options("planner")[name].is_limit]
 
 

@@ -16,6 +16,7 @@ from treefold.report.tables import (
     plan_table,
     replan_table,
     schedule_table,
+    size_bound_table,
     switch_table,
     train_table,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "plot_timelines",
     "replan_table",
     "schedule_table",
+    "size_bound_table",
     "switch_table",
     "train_table",
 ]

@@ -11,6 +11,8 @@ _COUNT_BYTES = 4  # nccl-tests counts floats by default
 _CYCLES = 5  # the number of the column before the time
 MOST_ROWS = 24
 """A longer full table is shown only on request."""
+_MOST_LINKS = 3
+"""So many of the busiest links are named."""
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 """The units of the time column, from seconds for WANs to the microseconds of nccl-tests."""
 
@@ -133,24 +135,27 @@ def _origin(rows: Sequence[Prediction]) -> str:
     machine = f" ({' and '.join(sorted(machines))})" if "fabric" in machines else ""
     warned = "".join(f"; {each}" for each in first.warnings)
     lines = [f"# {first.collective}, {first.simulator} simulator{machine}{clock}{hockney}{warned}"]
-    if first.bound_s is None:
-        lines.append("# no bound: treefold bounds all-reduces only")
     if len(rows) == 1:
         lines += _details(first)
     return "\n".join(lines)
 
 
-def busiest(link: str, others: int) -> str:
-    """Name the busiest link, and count those that are as busy."""
-    return f"busiest links: {link} and {others} other{'s' * (others > 1)}" if others else f"busiest link: {link}"
+def busiest(links: Sequence[str]) -> str:
+    """Name the busiest links, up to a few; the two directions of a cable are written as one."""
+    all_links = frozenset(links)
+    back = {link: " -> ".join(reversed(link.split(" -> "))) for link in links}
+    named = [link if back[link] not in all_links else link.replace(" -> ", " - ") for link in links]
+    named = [name for name, link in zip(named, links, strict=True) if name == link or link < back[link]]
+    others = len(named) - _MOST_LINKS
+    tail = f" and {others} other{'s' * (others > 1)}" if others > 0 else ""
+    return f"busiest link{'s' * (len(named) > 1)}: {', '.join(named[:_MOST_LINKS])}{tail}"
 
 
 def _details(row: Prediction) -> list[str]:
     """Return more lines about a single prediction: its busiest link, and the reduction tables of a fabric."""
     lines = []
-    if row.busiest_link is not None:
-        links = busiest(row.busiest_link, row.equally_busy)
-        lines.append(f"# {links}, for {row.link_utilization.max:.1%} of the time")
+    if row.busiest_links:
+        lines.append(f"# {busiest(row.busiest_links)}, for {row.link_utilization.max:.1%} of the time")
     fabric = None if row.packets is None else row.packets.fabric
     if fabric is not None and fabric.table_bytes:
         parts = [f"reduction tables of {fabric.table_bytes} bytes per port, {fabric.table_peak_bytes} at most in use"]

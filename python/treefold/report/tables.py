@@ -9,7 +9,7 @@ from treefold.packet_results import short_buffers
 from treefold.planning import PLANNERS
 from treefold.report.align import align, key_values
 from treefold.report.comparison import busiest
-from treefold.results import BoundReport, Choice, PlanSummary, Prediction, Replanned
+from treefold.results import BoundReport, Choice, PlanSummary, Prediction, Replanned, SizeBound
 from treefold.schedule_tables import ScheduleTables, TableEntry
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
     nodes = f"{network.accelerators} accelerators, {network.switches} switches, {network.links} links"
     rate = "nothing to send"
     if summary.rate_Bps is not None:
-        links = busiest(summary.busiest_link or "", summary.equally_busy)
-        rate = f"{format_bandwidth(summary.rate_Bps)} at most, by the {links}"
+        rate = f"{format_bandwidth(summary.rate_Bps)} at most, by the {busiest(summary.busiest_links)}"
     table = key_values(
         {
             "topology": f"{network.name} ({nodes})",
@@ -229,6 +228,37 @@ def bound_table(report: BoundReport) -> str:
     rows.append(["latency of the farthest pair", format_time(report.latency_s), "", "fastest route"])
     note = "" if all(bound.is_exact for bound in report.bounds().values()) else _VALID
     return align(rows, left={0, 2, 3}) + note
+
+
+def size_bound_table(bound: SizeBound) -> str:
+    """Return the least time of a size as a text table.
+
+    Args:
+        bound: The result of `treefold.bound_at`.
+
+    Example:
+        >>> from treefold import report
+        >>> print(report.size_bound_table(treefold.bound_at("ring:4", "1MiB", "all-gather")))
+        collective  all-gather of 1MiB on ring:4
+        time        24.726us at least
+        limited by  the rate of large vectors
+        rate        42.667GB/s for large vectors: exact, minimum cuts
+        latency     300ns between the farthest pair
+
+    """
+    rate = "nothing to send"
+    if bound.rate.rate_Bps is not None:
+        quality = "exact" if bound.rate.is_exact else "valid"
+        rate = f"{format_bandwidth(bound.rate.rate_Bps)} for large vectors: {quality}, {bound.rate.method}"
+    return key_values(
+        {
+            "collective": f"{bound.collective} of {format_size(bound.size_bytes)} on {bound.network}",
+            "time": f"{format_time(bound.time_s)} at least",
+            "limited by": bound.limited_by,
+            "rate": rate,
+            "latency": f"{format_time(bound.latency_s)} between the farthest pair",
+        }
+    )
 
 
 def train_table(report: "Sequence[TrainingIteration]") -> str:

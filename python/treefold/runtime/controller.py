@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treefold import declared
 from treefold._core import Fault, Plan, Topology
-from treefold.errors import TreefoldError
+from treefold.auto import names
+from treefold.errors import MisfitError, TreefoldError
 from treefold.plans import replan
 from treefold.results import Replanned
 from treefold.runtime import control
@@ -69,7 +71,7 @@ class Controller:
         self.delays = DelayMonitor()
         self.returned: dict[Pair, dict[int, int]] = {}
         """The life of each connection that came back, as each of its ends has told."""
-        self._first_network = plans.all_reduce.topology
+        self._first_plan, self._first_network = plans.all_reduce, plans.all_reduce.topology
         self._known, self._lives = UNCHANGED, dict[Pair, int | None]()
         """The changes of the first network that rank 0 assumes, and which lives of connections its plans use."""
         self._declined: set[tuple[Pair, int]] = set()
@@ -289,9 +291,17 @@ class Controller:
         return [(*pair, life) for pair, life in sorted(self._lives.items())]
 
     def _replanned(self, network: Topology) -> Replanned:
-        """Plan anew, for the size of the plan, or if that is unknown for the largest vector so far."""
-        plan = self.plans.all_reduce
+        """Plan anew, for the size of the plan, or if that is unknown for the largest vector so far.
+
+        If the algorithm or a limit of the first plan gave way, it comes back as soon as it fits again.
+        """
+        plan, first = self.plans.all_reduce, self._first_plan
         size_bytes = max(self._most_bytes, 1) if plan.size_bytes is None else None
+        gave_way = (plan.algorithm, plan.options) != (first.algorithm, first.options)
+        if self._algorithm is None and gave_way and first.algorithm in names():
+            with suppress(MisfitError):
+                wishes = declared.read("planner", first.options)
+                return replan(plan, network, first.algorithm, size_bytes=size_bytes, **wishes)
         return replan(plan, network, self._algorithm, size_bytes=size_bytes)
 
     # The connection between two workers is cut.

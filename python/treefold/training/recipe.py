@@ -54,7 +54,6 @@ def recipe_of(options: TrainingOptions, ranks: int, assumed: str = "systolic") -
 
     """
     accelerator = accelerators.accelerator_of(options.accelerator, assumed, options.numbers)
-    overhead = accelerator.compute_overhead if options.compute_overhead is None else options.compute_overhead
     usual = "layer" if options.sharding == "fsdp" else "none"
     overlap = usual if options.overlap is None else options.overlap
     recipe = Recipe(
@@ -68,7 +67,7 @@ def recipe_of(options: TrainingOptions, ranks: int, assumed: str = "systolic") -
         bucket_bytes=_bucket_bytes(options.bucket_bytes, overlap),
         optimizer=accelerators.optimizer_of(accelerator, options.optimizer),
         gradient_bytes=accelerator.gradient_bytes if options.gradient_bytes is None else options.gradient_bytes,
-        compute_overhead=overhead,
+        compute_overhead=_compute_overhead(options.compute_overhead, accelerator.compute_overhead, overlap),
     )
     _check(recipe, is_overlap_given=options.overlap is not None)
     return recipe
@@ -89,6 +88,15 @@ def _bucket_bytes(given: int | None, overlap: str) -> int:
             "or drop bucket_bytes"
         )
     return BUCKET_BYTES if given is None else given
+
+
+def _compute_overhead(given: float | None, usual: float, overlap: str) -> float:
+    if given is not None and overlap == "none":
+        raise TreefoldError(
+            f"a compute_overhead of {given:g} has no effect with the overlap none, as nothing computes while an "
+            "all-reduce runs; take overlap='layer', or drop compute_overhead"
+        )
+    return usual if given is None else given
 
 
 def _check(recipe: Recipe, *, is_overlap_given: bool) -> None:

@@ -98,14 +98,13 @@ class Systolic:
             >>> Systolic(arrays=8).check_batch(12)
             Traceback (most recent call last):
                 ...
-            treefold.TreefoldError: batch 12 does not divide over the accelerator's 8 arrays; take for example 16
+            treefold.TreefoldError: batch 12 does not divide over systolic's 8 arrays; take 16, or another accelerator
 
         """
         if batch % self.arrays:
             least = max(1, round(batch / self.arrays)) * self.arrays
-            raise TreefoldError(
-                f"batch {batch} does not divide over the accelerator's {self.arrays} arrays; take for example {least}"
-            )
+            arrays = f"{self.name}'s {self.arrays} arrays"
+            raise TreefoldError(f"batch {batch} does not divide over {arrays}; take {least}, or another accelerator")
 
     def layer_cycles(self, layer: Layer, batch: int) -> PassCycles:
         """Return the cycles of the passes of a layer, as `(forward, input_gradient, filter_gradient)`.

@@ -17,7 +17,7 @@ use crate::topology::{NodeId, Topology};
 const MAX_WORK: usize = 1 << 27;
 
 /// Directed links with capacities between nodes, of which the ranks are first.
-pub struct Links<'a> {
+pub(super) struct Links<'a> {
     /// How many nodes there are.
     pub nodes: usize,
     /// The source and the target of each link.
@@ -39,11 +39,16 @@ pub(super) fn all_gather_rate(topology: &Topology) -> CutRate {
     rate(topology, &vec![1.0; topology.ranks() as usize])
 }
 
+/// Returns the rate at which one rank can broadcast to all others, in bytes a second.
+pub(super) fn broadcast_rate(topology: &Topology, root: NodeId) -> CutRate {
+    let mut weights = vec![0.0; topology.ranks() as usize];
+    weights[root] = 1.0;
+    rate(topology, &weights)
+}
+
 /// Returns the least bandwidth out of any set of nodes that has rank 0 and lacks another rank.
 pub(super) fn least_exit(topology: &Topology) -> CutRate {
-    let mut weights = vec![0.0; topology.ranks() as usize];
-    weights[0] = 1.0;
-    rate(topology, &weights)
+    broadcast_rate(topology, NodeId(0))
 }
 
 fn rate(topology: &Topology, weights: &[f64]) -> CutRate {
@@ -82,7 +87,7 @@ fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Ite
 /// Returns the largest factor, at most 1, with which nodes can broadcast to the ranks `0..ranks` at the rates `weights`
 /// (not all 0) times the factor. Also returns sets of nodes, as flags, that prove a factor below 1: for each rank that
 /// cannot receive `weights`, the smallest and the largest minimum cut before it.
-pub fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, Vec<Vec<bool>>) {
+pub(super) fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, Vec<Vec<bool>>) {
     let total: f64 = weights.iter().sum();
     let mut feeding = Feeding::new(links, weights, 1.0);
     let (mut overloaded, mut cuts) = (Vec::new(), Vec::new());

@@ -1,20 +1,20 @@
-//! The latency of the quickest route (Dijkstra) between the two ranks that are farthest apart.
+//! Latencies of quickest routes (Dijkstra): between the two ranks that are farthest apart, and over each link.
 
 use crate::search::Shortest;
-use crate::topology::{NodeId, Topology};
+use crate::topology::{Link, NodeId, Topology};
 use crate::units::Time;
 
 /// The most ranks from which routes are searched. If there are more, some are enough for a lower bound.
-const MAX_SOURCES: usize = 512;
+pub(super) const MAX_SOURCES: usize = 512;
 
 /// Returns the largest of the least latencies between ranks.
 pub(super) fn farthest(topology: &Topology) -> Time {
-    let mut search = Shortest::new(topology.nodes().len());
-    let sources = topology.rank_ids().take(MAX_SOURCES);
-    sources.map(|source| farthest_from(topology, source, &mut search)).max().unwrap_or_default()
+    topology.rank_ids().take(MAX_SOURCES).flat_map(|source| distances(topology, source)).max().unwrap_or_default()
 }
 
-fn farthest_from(topology: &Topology, source: NodeId, search: &mut Shortest<Time, ()>) -> Time {
+/// Returns the least latency from a rank to each rank.
+pub(super) fn distances(topology: &Topology, source: NodeId) -> Vec<Time> {
+    let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
     search.start(source);
     while let Some((node, time)) = search.settle() {
         let pass = if node == source { Time::ZERO } else { topology.node(node).latency };
@@ -22,5 +22,29 @@ fn farthest_from(topology: &Topology, source: NodeId, search: &mut Shortest<Time
             search.offer(link.target, time + pass + link.delay(), ());
         }
     }
-    topology.rank_ids().map(|rank| search.cost(rank)).max().unwrap_or_default()
+    topology.rank_ids().map(|rank| search.cost(rank)).collect()
+}
+
+/// Returns the least latency of any route from rank to rank: whatever link a byte takes, so much of the time passes
+/// before it comes there and after it has left. Overheads do not count, as they keep only their own links busy.
+pub(super) fn least_use(topology: &Topology) -> Time {
+    let (before, after) = (nearest(topology, true), nearest(topology, false));
+    let of = |link: &Link| before[link.source] + link.latency + after[link.target];
+    topology.links().iter().map(of).min().unwrap_or_default()
+}
+
+/// Returns the latency from the nearest rank to each node, and through it if it is no rank; or else from there on.
+fn nearest(topology: &Topology, is_before: bool) -> Vec<Time> {
+    let passing = |node: NodeId| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
+    let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
+    search.start(NodeId(0));
+    topology.rank_ids().skip(1).for_each(|rank| search.restart(rank));
+    while let Some((node, time)) = search.settle() {
+        let links = if is_before { topology.outgoing(node) } else { topology.incoming(node) };
+        for link in links.iter().map(|&link| topology.link(link)) {
+            let next = if is_before { link.target } else { link.source };
+            search.offer(next, time + passing(node) + link.latency, ());
+        }
+    }
+    topology.node_ids().map(|node| search.cost(node) + passing(node)).collect()
 }

@@ -2,15 +2,17 @@
 //!
 //! A step lasts as long as its slowest message: the latency of its route, plus the time that the busiest link of the
 //! route needs for everything that it carries in this step, so that contention counts. The next step starts when the
-//! last message of a step has arrived. A stream lasts as long as its slowest tree, see [`super::pipeline`]. As the time
-//! of each step is the largest of a few lines `latency + slope x size`, a plan is reduced to those lines once, and then
-//! gives its time for any size. The module lies below planners and simulators, because planners choose by it too. Cost:
-//! linear in the plan's edges times the length of routes, once; then linear in its steps.
+//! last message of a step has arrived. In an ordered phase nobody waits for a step, see `plan/ordered.rs`. A stream
+//! lasts as long as its slowest tree, see [`super::pipeline`]. As the time of each step is the largest of a few lines
+//! `latency + slope x size`, a plan is reduced to those lines once, and then gives its time for any size. The module
+//! lies below planners and simulators, because planners choose by it too. Cost: linear in the plan's edges times the
+//! length of routes, once; then linear in its steps.
 
 use std::collections::HashSet;
 
+use super::ordered::OrderedPhase;
 use super::pipeline::{TreePipeline, drafted, route_latency};
-use super::{Draft, LaneRoutes, LinkLoads, Message, Phase, Walkable, for_each_step};
+use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Walkable, for_each_step};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
 
@@ -33,6 +35,7 @@ pub struct Profile {
     /// The lines of each step, whose largest decides, and how many steps in a row have the same lines.
     steps: Vec<(Vec<Line>, u32)>,
     streams: Vec<Vec<TreePipeline>>,
+    ordered: Vec<OrderedPhase>,
     /// The seconds a byte of the vector for which each link is busy, overheads not included.
     busy: Vec<f64>,
 }
@@ -62,9 +65,12 @@ impl Profile {
     /// Reduces what a planner has drafted to its profile.
     pub(crate) fn of(plan: &Draft) -> Self {
         let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-        let mut profile = Self { steps: Vec::new(), streams: Vec::new(), busy: busy(plan, &routes) };
+        let (steps, streams, ordered) = (Vec::new(), Vec::new(), Vec::new());
+        let mut profile = Self { steps, streams, ordered, busy: busy(plan, &routes) };
         for phase in &plan.phases {
-            if phase.pace.is_stream() {
+            if phase.pace == Pace::Ordered {
+                profile.ordered.push(OrderedPhase::new(plan, phase, &routes));
+            } else if phase.pace.is_stream() {
                 profile.streams.push(drafted(plan, phase, &routes));
             } else {
                 profile.add_steps(plan, phase, &routes);
@@ -97,7 +103,8 @@ impl Profile {
         let of_tree = |tree: &TreePipeline| tree.seconds(size, tree.chunks(size)).get();
         let of_stream =
             |trees: &Vec<TreePipeline>| trees.iter().filter(|tree| tree.share > 0.0).map(of_tree).fold(0.0, f64::max);
-        Seconds::known(steps + self.streams.iter().map(of_stream).sum::<f64>())
+        let ordered: f64 = self.ordered.iter().map(|phase| phase.seconds(size)).sum();
+        Seconds::known(steps + self.streams.iter().map(of_stream).sum::<f64>() + ordered)
     }
 
     /// Returns the time for which each link is busy, for a vector of `size`.

@@ -21,6 +21,7 @@ impl Draft {
                 Pace::SubFlows => 2,
                 Pace::Pulled => 3,
                 Pace::Paced => 4,
+                Pace::Ordered => 5,
             };
             [pace, u64::from(step_number(phase.steps))].into_iter().for_each(&mut add);
             for tree in self.trees_of(phase) {

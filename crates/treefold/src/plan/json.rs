@@ -117,6 +117,8 @@ enum PaceDocument {
     Pulled,
     /// A stream that holds each tree to its part of what the busiest link allows.
     Paced,
+    /// Every link sends its messages in the order of their steps, and nobody waits for the end of a step.
+    Ordered,
 }
 
 /// A tree, which carries a span of the vector to its root and back from there.
@@ -372,6 +374,7 @@ impl PaceDocument {
             Pace::SubFlows => return Self::SubFlows,
             Pace::Pulled => return Self::Pulled,
             Pace::Paced => return Self::Paced,
+            Pace::Ordered => return Self::Ordered,
             Pace::Step(Sharing::Shared) => (None, None),
             Pace::Step(Sharing::Transfers(slot)) => (Some(slot.bytes_per_second()), None),
             Pace::Step(Sharing::Messages(slot)) => (None, Some(slot.bytes_per_second())),
@@ -385,6 +388,7 @@ impl PaceDocument {
             Self::SubFlows => Pace::SubFlows,
             Self::Pulled => Pace::Pulled,
             Self::Paced => Pace::Paced,
+            Self::Ordered => Pace::Ordered,
             Self::Step { transfer_unit: Some(_), message_unit: Some(_) } => {
                 bail!("a step has transfer_unit_Bps and message_unit_Bps; leave out one, as links keep one promise")
             }

@@ -46,16 +46,15 @@ impl LinkLoads {
     }
 }
 
-/// Returns the index of the largest item, the first of several, and how many others are as large but for rounding;
-/// `None` if no item is above 0.
-pub(crate) fn largest(items: &[f64]) -> Option<(usize, usize)> {
-    let most = items.iter().copied().fold(0.0, f64::max);
-    let first = items.iter().position(|&item| item == most && most > 0.0)?;
-    Some((first, items.iter().filter(|&&item| item >= most * (1.0 - ROUNDING)).count() - 1))
+/// Returns the links with the largest load, in rising order; none if no link has a load.
+pub(crate) fn busiest_of(loads: &[f64]) -> Vec<LinkId> {
+    let most = loads.iter().copied().fold(0.0, f64::max);
+    let is_busiest = |&link: &LinkId| most > 0.0 && loads[link] >= most * (1.0 - ALIKE);
+    LinkId::first(loads.len()).filter(is_busiest).collect()
 }
 
-/// Loads that differ by less than this part are equal: their units and bandwidths are, and only sums are rounded.
-const ROUNDING: f64 = 1e-9;
+/// Loads that differ by less than this part are alike: whoever upgrades one of these links wants to know of the others.
+const ALIKE: f64 = 1e-3;
 
 impl Plan {
     /// Returns the rate to which the algbw of large vectors tends: the inverse of the longest time that a link needs
@@ -72,10 +71,11 @@ impl Plan {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn rate(&self) -> Option<Bandwidth> {
-        self.busiest_link().map(|(_, rate)| rate)
+        let most = self.seconds_of_links().into_iter().fold(0.0, f64::max);
+        (most > 0.0).then(|| Bandwidth::known(1.0 / most))
     }
 
-    /// Returns the link that limits the rate, the first of several, and that rate; `None` when nothing is sent.
+    /// Returns the links that limit the rate, all that are within 0.1 % of the busiest; none when nothing is sent.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -87,30 +87,14 @@ impl Plan {
     /// let narrow = [(("GPU2".into(), "GPU3".into()), parse_bandwidth("3GB/s")?)];
     /// let narrow = Arc::new(ring.with_bandwidths(&narrow, Directions::OneWay)?);
     /// let plan = planners::plan("ring", &narrow, &Options::default())?;
-    /// let (link, rate) = plan.busiest_link().expect("a ring sends");
-    /// assert_eq!(plan.topology.describe_link(link), "GPU2 -> GPU3");
+    /// let busiest = plan.busiest_links();
+    /// assert_eq!(busiest.iter().map(|&link| plan.topology.describe_link(link)).collect::<Vec<_>>(), ["GPU2 -> GPU3"]);
+    /// let rate = plan.rate().expect("a ring sends");
     /// assert!((rate.seconds_for(2e9).get() - 1.0).abs() < 1e-9, "each link carries 2 (4 - 1) / 4 of the vector");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn busiest_link(&self) -> Option<(LinkId, Bandwidth)> {
-        let seconds = self.seconds_of_links();
-        let (link, _) = largest(&seconds)?;
-        Some((LinkId::new(link), Bandwidth::known(1.0 / seconds[link])))
-    }
-
-    /// Returns how many other links limit the rate as much as the busiest one.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use treefold::planners::{self, Options};
-    ///
-    /// let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
-    /// let plan = planners::plan("multitree", &ring, &Options::default())?;
-    /// assert_eq!(plan.equally_busy(), 7, "MultiTree uses all links alike");
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn equally_busy(&self) -> usize {
-        largest(&self.seconds_of_links()).map_or(0, |(_, others)| others)
+    pub fn busiest_links(&self) -> Vec<LinkId> {
+        busiest_of(&self.seconds_of_links())
     }
 
     /// Returns the seconds that each link takes for a byte of the vector.

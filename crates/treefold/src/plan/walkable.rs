@@ -119,14 +119,9 @@ impl<'a> Walkable<'a> {
         self.0.rate()
     }
 
-    /// Returns the link that limits the rate, and that rate, see [`Plan::busiest_link`].
-    pub fn busiest_link(self) -> Option<(LinkId, Bandwidth)> {
-        self.0.busiest_link()
-    }
-
-    /// Returns how many other links are as busy, see [`Plan::equally_busy`].
-    pub fn equally_busy(self) -> usize {
-        self.0.equally_busy()
+    /// Returns the links that limit the rate, see [`Plan::busiest_links`].
+    pub fn busiest_links(self) -> Vec<LinkId> {
+        self.0.busiest_links()
     }
 
     /// Returns the heights and fanouts of all trees, see [`Plan::shape`].

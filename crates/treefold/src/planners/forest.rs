@@ -1,339 +1,295 @@
-//! Spanning trees with a rate each, from which the wide-area planners choose, and the streamed plans of the chosen
-//! ones.
+//! Optimal all-gathers and reduce-scatters: out of every rank trees to all others, which together reach the rate of the
+//! minimum cuts (Edmonds 1973; ForestColl, Zhao et al. 2024), and into every rank the same backwards; and all-to-alls
+//! near the maximum concurrent flow.
 //!
-//! A tree joins all ranks by routes whose inner nodes are no ranks; on direct networks a route is one link. The routes
-//! of trees in the network also meet in switches. On a network whose two directions are alike the reduce half mirrors
-//! the broadcast half; elsewhere it is a tree of its own into the same root. Trees compete for *resources*: cables
-//! where the directions are alike (a tree uses both, whatever its root), or else links. There a mirrored tree also uses
-//! the opposite link of each of its links.
+//! Cuts tell the rate at which all ranks can broadcast at once (`bound/cut.rs`). The trees are found by prices that
+//! change after every tree, with rip-up and reroute (`packed.rs`), among trees whose latency is near the least
+//! (`low.rs`). A plan has one of two forms. In the first, trees stream chunks. In the second, which needs a network
+//! whose routes are single links, each tree sends its part in a few whole pieces, and every link sends its messages in
+//! an order found by list scheduling (`order.rs`). The form that is predicted to be faster for the size is taken. An
+//! all-reduce is a reduce-scatter and the all-gather of the sums, which the streams overlap. A broadcast has trees out
+//! of its root only (Edmonds 1973), and a reduce the same backwards. The trees of an all-to-all are others
+//! (`exchange.rs`), because their edges carry more the more ranks are below. Where the number of steps is limited, the
+//! plan is another one (`steps.rs`).
+//!
+//! Cost: for n ranks with d ways into each, k trees a rank and p passes, p k n searches of O(n d); half a second for 64
+//! ranks, and two for an all-to-all. The trees of a network are kept, and serve all sizes.
+//!
+//! Fits: all-gathers, reduce-scatters and all-to-alls on any network, and all-reduces where that is as fast as trees
+//! for all-reduces (`packing`): on tori, and on switched networks of equal links.
 
-use std::ops::Range;
+mod exchange;
+mod grown;
+mod low;
+mod order;
+mod packed;
+mod steps;
+mod ways;
+
 use std::sync::Arc;
 
-use super::Heights;
-use crate::plan::{Chunk, Direction, Draft, Half, LaneId, Pace, Tree};
+use self::grown::{Grown, Roots, forests};
+use self::order::{Ordered, ordered};
+use super::Options;
+use super::spanning::Route;
+use crate::error::Result;
+use crate::misfit;
+use crate::plan::alpha_beta::Profile;
+use crate::plan::derive;
+use crate::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Step, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
-use crate::units::Bandwidth;
+use crate::units::Seconds;
 
-crate::ids::ids! {
-    /// A resource for which trees compete.
-    ResourceId;
+/// The numbers of pieces in which a tree may send its part.
+const PIECES: [u32; 4] = [1, 2, 4, 8];
+/// The numbers of pieces that are tried in an all-to-all, where edges near a root carry many blocks.
+const PIECES_OF_BLOCKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// The most pieces that all trees of a rank send in an all-to-all.
+const MOST_PIECES: u32 = 32;
+/// The most messages that are put in order.
+const MOST_MESSAGES: usize = 1 << 18;
+/// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less.
+const LEAST_BYTES: f64 = 16.0;
+/// The part of the time that more messages must save.
+const WORTH: f64 = 0.005;
+
+/// The halves of trees that a collective needs.
+#[derive(Clone, Copy, PartialEq)]
+enum Halves {
+    Up,
+    Down,
+    Both,
 }
 
-/// The links from one node of a tree to another.
-pub type Route = Box<[LinkId]>;
-
-/// A tree over all ranks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SpanningTree {
-    /// The node where the sum is formed.
-    pub root: NodeId,
-    /// The routes away from the root, breadth-first, siblings together.
-    pub down: Vec<Route>,
-    /// The routes into the root, in the same order; `None` if they are those of `down` in the opposite direction.
-    pub up: Option<Vec<Route>>,
-}
-
-/// A tree and what it carries.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rated {
-    /// The tree.
-    pub tree: SpanningTree,
-    /// The bytes a second that it carries, or its part of the vector. A plan depends only on how the rates of its trees
-    /// compare.
-    pub rate: f64,
-}
-
-/// A tree and what it costs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Priced {
-    /// The tree.
-    pub tree: SpanningTree,
-    /// The sum of the prices of the links that it was searched with.
-    pub cost: f64,
-}
-
-/// How often a tree uses a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
-    /// The resource.
-    pub resource: ResourceId,
-    /// How many times, at least once.
-    pub count: u32,
-}
-
-/// The resources for which the trees of a network compete.
-#[derive(Clone)]
-pub struct Resources {
-    /// The resource of each link.
-    pub of_link: Vec<ResourceId>,
-    /// What each resource carries.
-    pub capacity: Vec<Bandwidth>,
-    /// The resource of each link's opposite one, if it has one.
-    back: Vec<Option<ResourceId>>,
-}
-
-impl Resources {
-    /// Returns cables as resources if both directions are alike, or else links.
-    ///
-    /// ```
-    /// use treefold::planners::forest::Resources;
-    /// use treefold::topology::from_spec;
-    ///
-    /// let resources = Resources::new(&from_spec("ring:4", None, None)?);
-    /// assert_eq!((resources.of_link.len(), resources.capacity.len()), (8, 4), "a cable has two links");
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn new(topology: &Topology) -> Self {
-        Self::joined(topology, topology.is_symmetric())
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
+    if let Some(most) = options.steps {
+        return steps::plan(topology, options, most);
     }
-
-    /// Returns links as resources, even if both directions are alike: for trees whose halves differ.
-    ///
-    /// ```
-    /// use treefold::planners::forest::Resources;
-    /// use treefold::topology::from_spec;
-    ///
-    /// assert_eq!(Resources::of_links(&from_spec("ring:4", None, None)?).capacity.len(), 8);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn of_links(topology: &Topology) -> Self {
-        Self::joined(topology, false)
-    }
-
-    fn joined(topology: &Topology, is_symmetric: bool) -> Self {
-        let mut resources = Self { of_link: Vec::new(), capacity: Vec::new(), back: Vec::new() };
-        for (id, link) in topology.link_ids().zip(topology.links()) {
-            match topology.reverse(id) {
-                Some(back) if is_symmetric && back < id => {
-                    resources.of_link.push(resources.of_link[back]);
-                }
-                _ => {
-                    resources.of_link.push(ResourceId::new(resources.capacity.len()));
-                    resources.capacity.push(link.bandwidth);
-                }
-            }
-        }
-        let back = |id: LinkId| topology.reverse(id).map(|back| resources.of_link[back]);
-        resources.back = topology.link_ids().map(back).collect();
-        resources
-    }
-
-    /// Lists the resources that a tree uses, in rising order.
-    ///
-    /// ```
-    /// use treefold::planners::Heights;
-    /// use treefold::planners::forest::Resources;
-    /// use treefold::planners::packing::shortest_tree;
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let line = from_spec("line:3", None, None)?;
-    /// let tree = shortest_tree(&line, NodeId(0), Heights::Hops);
-    /// assert_eq!(Resources::new(&line).usage(&tree).len(), 2, "both directions of a cable are one resource");
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn usage(&self, tree: &SpanningTree) -> Vec<Usage> {
-        let routes = tree.down.iter().chain(tree.up.iter().flatten());
-        let mut used: Vec<ResourceId> = routes.flatten().map(|&link| self.of_link[link]).collect();
-        if tree.up.is_none() {
-            let mirrored = tree.down.iter().flatten().map(|&link| (self.of_link[link], self.back[link]));
-            used.extend(mirrored.filter_map(|(there, back)| back.filter(|&back| back != there)));
-        }
-        used.sort_unstable();
-        used.chunk_by(|a, b| a == b).map(|run| Usage { resource: run[0], count: run.len() as u32 }).collect()
-    }
-}
-
-/// Puts the routes of one half of a tree, which come in any order, breadth-first.
-pub(super) fn breadth_first(topology: &Topology, root: NodeId, routes: Vec<Route>, direction: Direction) -> Vec<Route> {
-    let mut children: Vec<Vec<Route>> = vec![Vec::new(); topology.nodes().len()];
-    for route in routes {
-        children[parent(topology, &route, direction)].push(route);
-    }
-    let mut ordered: Vec<Route> = std::mem::take(&mut children[root]);
-    let mut next = 0;
-    while next < ordered.len() {
-        let child = child(topology, &ordered[next], direction);
-        ordered.append(&mut children[child]);
-        next += 1;
-    }
-    ordered
-}
-
-/// Returns the end of a route that is nearer to the root.
-pub(super) fn parent(topology: &Topology, route: &Route, direction: Direction) -> NodeId {
-    match direction {
-        Direction::Up => topology.link(route[route.len() - 1]).target,
-        Direction::Down => topology.link(route[0]).source,
-    }
-}
-
-/// Returns the end of a route that is farther from the root.
-pub(super) fn child(topology: &Topology, route: &Route, direction: Direction) -> NodeId {
-    match direction {
-        Direction::Up => topology.link(route[0]).source,
-        Direction::Down => topology.link(route[route.len() - 1]).target,
-    }
-}
-
-/// How long links are, and thus how high trees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lengths {
-    heights: Heights,
-    /// The length of each link: 1 if heights count hops, or else its latency in quanta of the network's least positive
-    /// one, rounded up and at least 1.
-    pub of_link: Vec<u64>,
-}
-
-impl Lengths {
-    /// Measures the links of a network.
-    ///
-    /// ```
-    /// use treefold::planners::Heights;
-    /// use treefold::planners::forest::Lengths;
-    /// use treefold::planners::packing::shortest_tree;
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let line = from_spec("line:5", None, None)?;
-    /// let lengths = Lengths::new(&line, Heights::Hops);
-    /// assert_eq!(lengths.height(&line, &shortest_tree(&line, NodeId(2), Heights::Hops)), 2);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn new(topology: &Topology, heights: Heights) -> Self {
-        let delays = || topology.links().iter().map(|link| link.delay().picoseconds());
-        let of_link = match delays().filter(|&delay| delay > 0).min() {
-            Some(quantum) if heights == Heights::Latency => {
-                delays().map(|delay| delay.div_ceil(quantum).max(1)).collect()
-            }
-            _ => vec![1; topology.links().len()],
-        };
-        Self { heights, of_link }
-    }
-
-    /// Returns the height of a tree, which is that of its higher half: its edges if heights count hops, or else the sum
-    /// of its links' lengths.
-    ///
-    /// ```
-    /// use treefold::planners::Heights;
-    /// use treefold::planners::forest::Lengths;
-    /// use treefold::planners::packing::shortest_tree;
-    /// use treefold::topology::{NodeId, from_spec};
-    ///
-    /// let line = from_spec("line:5", None, None)?;
-    /// let end = shortest_tree(&line, NodeId(0), Heights::Hops);
-    /// assert_eq!(Lengths::new(&line, Heights::Hops).height(&line, &end), 4);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn height(&self, topology: &Topology, tree: &SpanningTree) -> u64 {
-        let down = self.height_of_half(topology, &tree.down, Direction::Down);
-        let up = tree.up.as_ref().map(|routes| self.height_of_half(topology, routes, Direction::Up));
-        down.max(up.unwrap_or(0))
-    }
-
-    fn height_of_half(&self, topology: &Topology, routes: &[Route], direction: Direction) -> u64 {
-        let mut depth = vec![0u64; topology.nodes().len()];
-        for route in routes {
-            let length = match self.heights {
-                Heights::Latency => route.iter().map(|&link| self.of_link[link]).sum(),
-                Heights::Hops => 1,
-            };
-            depth[child(topology, route, direction)] = depth[parent(topology, route, direction)] + length;
-        }
-        depth.into_iter().max().unwrap_or(0)
-    }
-}
-
-/// Finds a rate for each of `trees` without a solver, of which at most `most` are above zero: again and again the tree
-/// that can carry most of what is left gets that rate, if it is at least `least_rate` bytes a second.
-///
-/// ```
-/// use treefold::planners::Heights;
-/// use treefold::planners::forest::{Resources, greedy_shares};
-/// use treefold::planners::packing::shortest_tree;
-/// use treefold::topology::{NodeId, from_spec};
-///
-/// let ring = from_spec("ring:3", None, None)?;
-/// let trees = [0, 1, 2].map(|root| shortest_tree(&ring, NodeId(root), Heights::Hops));
-/// let rates = greedy_shares(&Resources::new(&ring), &trees, 2, 0.0);
-/// assert_eq!(rates.iter().filter(|&&rate| rate > 0.0).count(), 1, "every two trees share a cable");
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub fn greedy_shares(resources: &Resources, trees: &[SpanningTree], most: usize, least_rate: f64) -> Vec<f64> {
-    let usages: Vec<_> = trees.iter().map(|tree| resources.usage(tree)).collect();
-    let mut left: Vec<f64> = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
-    let mut rates = vec![0.0; trees.len()];
-    for _ in 0..most.min(trees.len()) {
-        let carries = |uses: &Vec<Usage>| {
-            let each = uses.iter().map(|&Usage { resource, count }| left[resource] / f64::from(count));
-            each.fold(f64::INFINITY, f64::min)
-        };
-        let open = (0..trees.len()).filter(|&tree| rates[tree] == 0.0).map(|tree| (tree, carries(&usages[tree])));
-        let Some((tree, rate)) = open.min_by(|a, b| b.1.total_cmp(&a.1)) else { break };
-        if rate < least_rate * (1.0 - 1e-9) || rate <= 0.0 {
-            break;
-        }
-        rates[tree] = rate;
-        for &Usage { resource, count } in &usages[tree] {
-            // A rest that is due to rounding is set to zero; otherwise it would become a tree of its own.
-            let (left, capacity) = (&mut left[resource], resources.capacity[resource].bytes_per_second());
-            *left -= rate * f64::from(count);
-            *left = if *left < 1e-9 * capacity { 0.0 } else { *left };
-        }
-    }
-    rates
-}
-
-/// The number of equal parts of a vector, of which a share is a whole number.
-pub(super) const UNITS: u64 = 1 << 26;
-
-/// Returns the part of `UNITS` that each of `rates` gets: one span after the other, in proportion, all of them
-/// together.
-pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
-    let total: f64 = rates.iter().sum();
-    let (mut sum, mut start) = (0.0, 0);
-    let span = |rate| {
-        sum += rate;
-        let end = (sum / total * UNITS as f64).round() as u64;
-        std::mem::replace(&mut start, end)..end
+    let (halves, roots) = match options.collective {
+        Collective::AllReduce => (Halves::Both, Roots::Every),
+        Collective::AllGather => (Halves::Down, Roots::Every),
+        Collective::ReduceScatter => (Halves::Up, Roots::Every),
+        Collective::Broadcast => (Halves::Down, Roots::Only(options.root)),
+        Collective::Reduce => (Halves::Up, Roots::Only(options.root)),
+        Collective::AllToAll => (Halves::Down, Roots::Personalized),
     };
-    rates.iter().map(span).collect()
+    let forests = forests(topology, roots);
+    let forms = forests.iter().flat_map(|grown| {
+        let sendings = sendings(options, grown.trees).into_iter();
+        sendings.map(move |sending| Form { topology, grown, sending, halves, options })
+    });
+    let mut timed: Vec<(Form, Seconds)> = forms.filter_map(|form| form.seconds().map(|time| (form, time))).collect();
+    timed.sort_by_key(|(form, _)| form.messages());
+    let Some(&(_, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
+        misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
+    };
+    // The first that is near the best has the fewest messages, each of which costs a little.
+    let is_near = |(_, seconds): &&(Form, Seconds)| seconds.get() <= least.get() * (1.0 + WORTH);
+    let draft = timed.iter().find(is_near).expect("the best is near itself").0.draft();
+    let is_rivalled = options.collective.has_root() || options.collective.is_personalized();
+    if is_rivalled { better_of_derived(topology, options, draft, least) } else { Ok(draft) }
 }
 
-/// Returns a draft of the streamed plan in which each tree carries a part of the vector in proportion to its rate;
-/// trees without rate are left out. The plan is paced, unless trees are not cut into chunks: a message that goes alone
-/// goes as fast as it can.
-///
-/// The draft is as right as its trees, which may come from anywhere: [`Draft::prove`] makes a plan of it. Routes have
-/// to be links of the network, at least one each.
-///
-/// ```
-/// use std::sync::Arc;
-/// use treefold::plan::Chunk;
-/// use treefold::planners::Heights;
-/// use treefold::planners::forest::{self, Rated};
-/// use treefold::planners::packing::shortest_tree;
-/// use treefold::topology::{NodeId, from_spec};
-///
-/// let line = Arc::new(from_spec("line:3", None, None)?);
-/// let mut rated = Rated { tree: shortest_tree(&line, NodeId(1), Heights::Hops), rate: 1.0 };
-/// assert!(forest::plan(&line, "star", &[rated.clone()], Chunk::Best).prove().is_ok());
-/// rated.tree.down.pop();
-/// assert!(forest::plan(&line, "star", &[rated], Chunk::Best).prove().is_err(), "a rank is missing");
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub fn plan(topology: &Arc<Topology>, algorithm: &str, trees: &[Rated], chunk: Chunk) -> Draft {
-    let mut draft = Draft::new(topology, algorithm, UNITS);
-    let mut planned = Vec::new();
-    let rates: Vec<f64> = trees.iter().map(|rated| rated.rate).collect();
-    for (Rated { tree, .. }, span) in trees.iter().zip(spans(&rates)).filter(|(_, span)| !span.is_empty()) {
-        let mut half = |routes: &[Route]| {
-            let lanes: Vec<LaneId> = routes.iter().map(|route| draft.lanes.via(topology, route)).collect();
-            draft.streamed_half(lanes)
-        };
-        let down = half(&tree.down);
-        let up = tree.up.as_ref().map_or(Half::Mirror, |routes| half(routes));
-        planned.push(Tree { span, root: tree.root, up, down, chunk });
+/// Returns the plan, or that of the collective which the trees of an all-reduce make if that is faster: where latency
+/// decides, many low trees of all ranks may be ahead of the trees of one, and other trees ahead of an all-to-all's.
+fn better_of_derived(topology: &Arc<Topology>, options: &Options, own: Draft, time: Seconds) -> Result<Draft> {
+    let asked = Options { collective: Collective::AllReduce, ..options.clone() };
+    let derived = derive(plan(topology, &asked)?.trusted(), options.collective, options.root)?;
+    Ok(if Profile::new(&derived).seconds(options.size) < time { Draft::from(derived) } else { own })
+}
+
+/// How trees send their parts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sending {
+    /// They stream chunks at equal rates.
+    Paced,
+    /// They stream chunks as fast as links let them.
+    Streamed,
+    /// They send so many whole pieces, in order.
+    Ordered(u32),
+}
+
+/// Returns the ways of sending that are tried for so many trees of a rank.
+fn sendings(options: &Options, trees: u32) -> Vec<Sending> {
+    if !options.pipeline {
+        return vec![Sending::Streamed];
     }
-    draft.push_phase(if chunk == Chunk::One { Pace::Stream } else { Pace::Paced }, planned);
-    draft
+    if !options.collective.is_personalized() {
+        return std::iter::once(Sending::Paced).chain(PIECES.map(Sending::Ordered)).collect();
+    }
+    // Edges carry unlike numbers of blocks. At paces that suit the busiest link, most would be slower than they can be.
+    let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * trees <= MOST_PIECES);
+    [Sending::Paced, Sending::Streamed].into_iter().chain(pieces.map(Sending::Ordered)).collect()
+}
+
+/// What a plan is made of.
+#[derive(Clone, Copy)]
+struct Form<'a> {
+    topology: &'a Arc<Topology>,
+    grown: &'a Grown,
+    sending: Sending,
+    halves: Halves,
+    options: &'a Options,
+}
+
+/// The steps of the messages of both halves, where there are any.
+#[derive(Default)]
+struct Steps {
+    up: Option<Ordered>,
+    down: Option<Ordered>,
+}
+
+impl Form<'_> {
+    /// Returns in how many pieces each tree sends its part.
+    fn pieces(&self) -> u32 {
+        if let Sending::Ordered(pieces) = self.sending { pieces } else { 1 }
+    }
+
+    /// Returns how many pieces all trees send.
+    fn parts(&self) -> usize {
+        self.grown.down.len() * self.pieces() as usize
+    }
+
+    /// Returns how many messages the plan has, if streams are not cut into chunks.
+    fn messages(&self) -> usize {
+        self.parts() * self.topology.ranks() as usize
+    }
+
+    fn bytes_of_a_part(&self) -> f64 {
+        self.options.size.get() as f64 / self.parts() as f64
+    }
+
+    /// Returns the time of the plan; `None` if there should be no such plan.
+    fn seconds(&self) -> Option<Seconds> {
+        let is_cut = self.parts() * self.grown.trees as usize > self.grown.down.len();
+        let is_small = self.bytes_of_a_part() < LEAST_BYTES && is_cut;
+        if !matches!(self.sending, Sending::Ordered(_)) {
+            return (!is_small || self.grown.trees == 1).then(|| Profile::of(&self.draft()).seconds(self.options.size));
+        }
+        let is_possible = self.grown.has_single_links() && self.messages() <= MOST_MESSAGES;
+        if is_small || !is_possible {
+            return None;
+        }
+        let Steps { up, down } = self.ordered()?;
+        Some(Seconds::known([up, down].into_iter().flatten().map(|half| half.seconds).sum()))
+    }
+
+    /// Puts the messages in order; returns `None` if they take too many steps.
+    fn ordered(&self) -> Option<Steps> {
+        let of = |network: &Topology, halves: &[Vec<Route>]| {
+            let bytes = self.bytes_of_a_part();
+            // The first pieces of all trees come first, as all of them are wanted at once.
+            let pieces = 0..self.pieces();
+            let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| halves.iter().map(|half| (&**half, bytes))).collect();
+            ordered(network, &trees, self.options.collective.is_personalized())
+        };
+        let mut steps = Steps::default();
+        if self.halves != Halves::Up {
+            steps.down = Some(of(self.topology, &self.grown.down)?);
+        }
+        if self.halves != Halves::Down {
+            steps.up = match (&self.grown.up, &steps.down) {
+                (Some(up), _) => Some(of(&self.topology.transposed(), up)?),
+                (None, Some(down)) => Some(down.clone()),
+                (None, None) => Some(of(self.topology, &self.grown.down)?),
+            };
+        }
+        Some(steps)
+    }
+
+    /// Returns the plan.
+    fn draft(&self) -> Draft {
+        let collective = self.options.collective;
+        let (pace, steps) = match self.sending {
+            Sending::Paced => (Pace::Paced, None),
+            Sending::Streamed => (Pace::Stream, None),
+            Sending::Ordered(_) => (Pace::Ordered, Some(self.ordered().expect("the time was known"))),
+        };
+        let chunk = if pace.is_stream() && self.options.pipeline { Chunk::Best } else { Chunk::One };
+        let mut draft = Draft { collective, ..Draft::new(self.topology, "forest", self.parts().max(1) as u64) };
+        let steps = steps.unwrap_or_default();
+        let mut trees: Vec<Tree> = (0..self.parts()).map(|place| self.tree(&mut draft, place, &steps, chunk)).collect();
+        trees.sort_by_key(|tree| tree.span.start);
+        draft.push_phase(pace, trees);
+        draft
+    }
+
+    /// Returns a tree, or one of the pieces of a tree; all first pieces come first. Reduce halves run backwards, and
+    /// before broadcast halves.
+    fn tree(&self, draft: &mut Draft, place: usize, steps: &Steps, chunk: Chunk) -> Tree {
+        let (piece, number) = (place / self.grown.down.len(), place % self.grown.down.len());
+        let last_up = steps.up.as_ref().map_or(0, Ordered::last);
+        let down = match self.halves {
+            Halves::Up => Half::None,
+            _ => self.half(draft, &self.grown.down[number], steps.down.as_ref(), place, |step| last_up + step),
+        };
+        let up = match (self.halves, &self.grown.up) {
+            (Halves::Down, _) => Half::None,
+            (Halves::Both, None) => Half::Mirror,
+            (_, Some(up)) => self.half(draft, &up[number], steps.up.as_ref(), place, |step| last_up + 1 - step),
+            (Halves::Up, None) => {
+                let up: Vec<Route> =
+                    self.grown.down[number].iter().map(|route| mirrored(self.topology, route)).collect();
+                self.half(draft, &up, steps.up.as_ref(), place, |step| last_up + 1 - step)
+            }
+        };
+        // Each rank has a block for every other one, which its own trees cut.
+        let is_personalized = self.options.collective.is_personalized();
+        let place = if is_personalized { number % self.grown.trees as usize } else { number };
+        let start = place as u64 * u64::from(self.pieces()) + piece as u64;
+        Tree { span: start..start + 1, root: self.grown.root(number), up, down, chunk }
+    }
+
+    fn half(
+        &self,
+        draft: &mut Draft,
+        routes: &[Route],
+        steps: Option<&Ordered>,
+        place: usize,
+        moved: impl Fn(u16) -> u16,
+    ) -> Half {
+        let lanes: Vec<LaneId> = routes.iter().map(|route| draft.lanes.via(self.topology, route)).collect();
+        match steps {
+            None => draft.streamed_half(lanes),
+            Some(ordered) => {
+                let steps = ordered.steps[place].iter().map(|step| Step::new(moved(step.get())));
+                draft.own_half(lanes.into_iter().zip(steps))
+            }
+        }
+    }
+}
+
+/// Returns a route in the opposite direction, on a network whose directions are alike.
+fn mirrored(topology: &Topology, route: &Route) -> Route {
+    let back = |&link: &LinkId| topology.reverse(link).expect("a symmetric network has every link's reverse");
+    route.iter().rev().map(back).collect()
+}
+
+/// Returns the latency from each rank to the farthest other one, in picoseconds.
+fn farthest(topology: &Topology) -> Vec<u64> {
+    use crate::search::Shortest;
+    use crate::units::Time;
+    let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
+    let mut from = |source| {
+        search.start(source);
+        while let Some((node, time)) = search.settle() {
+            let pass = if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
+            for link in topology.outgoing(node).iter().map(|&link| topology.link(link)) {
+                search.offer(link.target, time + pass + link.delay(), ());
+            }
+        }
+        topology.rank_ids().map(|rank| search.cost(rank).picoseconds()).max().unwrap_or(0)
+    };
+    topology.rank_ids().map(&mut from).collect()
+}
+
+impl Grown {
+    fn has_single_links(&self) -> bool {
+        self.down.iter().chain(self.up.iter().flatten()).flatten().all(|route| route.len() == 1)
+    }
+
+    /// Returns the root of a tree.
+    fn root(&self, tree: usize) -> NodeId {
+        self.only_root.unwrap_or_else(|| NodeId::new(tree / self.trees as usize))
+    }
 }

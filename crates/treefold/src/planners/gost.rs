@@ -22,7 +22,7 @@
 mod cables;
 mod growing;
 
-use super::forest::Rated;
+use super::spanning::Rated;
 use super::{Heights, Options, Starts, TreeRate};
 use crate::error::Result;
 use crate::misfit;

@@ -8,10 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ids::NodeId;
 use crate::options;
+use crate::plan::Collective;
 use crate::units::{Bandwidth, Bytes};
 
-/// The options that a caller may set for a planner, and the size of the vector.
+/// The options that a caller may set for a planner, and what the plan is for: the size of the vector and the
+/// collective.
 ///
 /// ```
 /// use serde_json::json;
@@ -31,6 +34,12 @@ pub struct Options {
     /// The size of the vector that the plan should be good for.
     #[serde(skip)]
     pub size: Bytes,
+    /// The collective that the plan computes.
+    #[serde(skip)]
+    pub collective: Collective,
+    /// The rank that gives or gets what the others do not, if the collective has a root.
+    #[serde(skip)]
+    pub root: NodeId,
     /// The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have no such
     /// limit. By default the algorithm chooses the number, and multitree makes one tree for each rank.
     #[schemars(range(min = 1), extend(
@@ -58,6 +67,11 @@ pub struct Options {
         "x-paper" = "MTree, section III-A",
     ))]
     pub least_rate: Option<Bandwidth>,
+    /// The maximum number of steps, each of which waits for the one before it. Fewer steps have less latency, and more
+    /// of them use bandwidth better; an all-reduce needs twice as many as an all-gather. By default the number has no
+    /// limit, and nothing waits for the end of a step.
+    #[schemars(range(min = 1), extend("x-limit" = true, "x-planners" = ["forest"], "x-paper" = "SCCL"))]
+    pub steps: Option<u32>,
     /// The fraction of the total rate that must remain when mtree replaces its trees by trees of less height, above 0
     /// and at most 1.
     #[schemars(range(max = 1.0), extend(
@@ -81,7 +95,7 @@ pub struct Options {
     /// Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline; if not, each
     /// node sends its data in one piece.
     #[schemars(extend(
-        "x-planners" = ["packing", "mtree", "blink", "innet", "innet-push", "innet-pull", "dbtree"],
+        "x-planners" = ["packing", "mtree", "blink", "innet", "innet-push", "innet-pull", "dbtree", "forest"],
         "x-paper" = "MTree, section III-C",
     ))]
     pub pipeline: bool,
@@ -113,10 +127,13 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             size: Bytes::known(64 << 20),
+            collective: Collective::AllReduce,
+            root: NodeId(0),
             trees: None,
             height: None,
             heights: Heights::Hops,
             least_rate: None,
+            steps: None,
             rho: 1.0,
             tree_rate: TreeRate::Quarter,
             starts: Starts::Any,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub use disjoint::{EqualTrees, equal_trees};
 
 use super::Heights;
-use super::forest::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};
+use super::spanning::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};
 use crate::plan::Direction;
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};

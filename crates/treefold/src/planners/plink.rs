@@ -20,8 +20,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::Options;
-use super::forest::{UNITS, spans};
 use super::routes::Routes;
+use super::spanning::{UNITS, spans};
 use crate::error::Result;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::{Draft, Pace};

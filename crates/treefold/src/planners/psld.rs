@@ -19,9 +19,9 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::forest::{UNITS, spans};
 use super::ps::star;
 use super::routes::Routes;
+use super::spanning::{UNITS, spans};
 use crate::error::Result;
 use crate::plan::{Draft, Pace};
 use crate::topology::{NodeId, Topology};

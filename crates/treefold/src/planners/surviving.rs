@@ -3,7 +3,7 @@
 //! A tree survives if every link that it needs still exists. Ranks that are gone may go with it as leaves; no old tree
 //! reaches new ranks. Cost: linear in the plan.
 
-use super::forest::{Rated, Route, SpanningTree, breadth_first, child};
+use super::spanning::{Rated, Route, SpanningTree, breadth_first, child};
 use crate::plan::{Direction, Half, LaneRoutes, Tree, Walkable};
 use crate::topology::{Correspondence, LinkId, NodeId, Topology};
 

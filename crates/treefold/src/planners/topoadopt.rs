@@ -20,7 +20,7 @@ mod anneal;
 use std::sync::Arc;
 
 use super::Options;
-use super::forest::{self, Rated, Route, SpanningTree, breadth_first};
+use super::spanning::{self, Rated, Route, SpanningTree, breadth_first};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Direction, Draft};
@@ -59,7 +59,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let best = anneal(&cables, start, &mut random);
     let rated = |(tree, &rate): (&Tree, &f64)| Rated { tree: spanning_tree(topology, &cables, tree), rate };
     let trees: Vec<Rated> = best.trees.iter().zip(&best.shares).map(rated).collect();
-    Ok(forest::plan(topology, "topoadopt", &trees, Chunk::One))
+    Ok(spanning::plan(topology, "topoadopt", &trees, Chunk::One))
 }
 
 fn cables(topology: &Topology, size: Bytes) -> Result<Vec<Cable>> {

@@ -33,6 +33,7 @@ use connection::{Connection, Received};
 // Tests cut links by the message by which ranks tell each other.
 #[doc(hidden)]
 pub use control::ControlMessage;
+use control::Heard;
 use faults::Faults;
 pub use faults::{Failure, Pair};
 // The binding shows it to workers over MPI and PyTorch, which compare it as the ranks over TCP do.
@@ -84,8 +85,8 @@ pub struct Mesh {
     sequence: u32,
     /// How many control messages this rank has broadcast.
     broadcasts: u32,
-    /// The number of the last control message that each rank has broadcast, as far as they have come.
-    last_broadcast: Vec<u32>,
+    /// The control messages of each rank that have come.
+    heard: Vec<Heard>,
     /// Messages of the layer above, each with its sender, which it has not received yet.
     inbox: VecDeque<(NodeId, Vec<u8>)>,
     /// Whether each rank has answered the last ping.

@@ -1,7 +1,7 @@
 //! A trace: when each transfer started and ended, and how busy each link was.
 
 use super::Report;
-use crate::plan::{LaneRef, Step, largest};
+use crate::plan::{LaneRef, Step, busiest_of};
 use crate::topology::LinkId;
 use crate::units::{Bytes, Seconds};
 
@@ -68,7 +68,7 @@ impl Trace {
         Report::new(self.size, self.seconds, self.carried.iter().copied())
     }
 
-    /// Returns the link that carried the most for its bandwidth, the first of several; `None` when nothing is sent.
+    /// Returns the links that carried the most for their bandwidth, all that are within 0.1 %; none if nothing is sent.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -81,34 +81,15 @@ impl Trace {
     /// let line = Arc::new(from_spec("line:4", None, None)?.with_bandwidths(&narrow, Directions::OneWay)?);
     /// let plan = planners::plan("dbtree", &line, &Options::default())?;
     /// let trace = flow::simulate(&plan, parse_bytes("1MiB")?, Watch::NOTHING)?;
-    /// assert_eq!(trace.busiest_link().map(|link| line.describe_link(link)).as_deref(), Some("GPU1 -> GPU2"));
+    /// let busiest = trace.busiest_links();
+    /// assert_eq!(busiest.iter().map(|&link| line.describe_link(link)).collect::<Vec<_>>(), ["GPU1 -> GPU2"]);
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn busiest_link(&self) -> Option<LinkId> {
-        let (link, _) = self.busiest()?;
-        (self.seconds > Seconds::ZERO).then_some(link)
-    }
-
-    /// Returns how many other links carried as much for their bandwidth as the busiest one.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use treefold::planners::{self, Options};
-    /// use treefold::sim::{Watch, flow};
-    ///
-    /// let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
-    /// let plan = planners::plan("multitree", &ring, &Options::default())?;
-    /// let trace = flow::simulate(&plan, treefold::units::parse_bytes("1MiB")?, Watch::NOTHING)?;
-    /// assert_eq!(trace.equally_busy(), 7);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn equally_busy(&self) -> usize {
-        self.busiest().map_or(0, |(_, others)| others)
-    }
-
-    /// Returns the link that carried the most, and how many others carried as much.
-    fn busiest(&self) -> Option<(LinkId, usize)> {
+    pub fn busiest_links(&self) -> Vec<LinkId> {
+        if self.seconds == Seconds::ZERO {
+            return Vec::new();
+        }
         let seconds: Vec<f64> = self.carried.iter().map(|seconds| seconds.get()).collect();
-        largest(&seconds).map(|(link, others)| (LinkId::new(link), others))
+        busiest_of(&seconds)
     }
 }

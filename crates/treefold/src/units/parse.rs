@@ -47,6 +47,13 @@ fn split_prefix(unit: &str) -> (f64, &str) {
     }
 }
 
+/// Returns the question whether one of `units` is meant by a text with a unit in the wrong case; empty if none is.
+fn guess_case(text: &str, units: &[&str]) -> String {
+    let (number, unit) = split_text(text);
+    let meant = units.iter().find(|known| known.eq_ignore_ascii_case(unit) && !number.is_empty());
+    meant.map_or(String::new(), |known| format!("; did you mean {number}{known}?"))
+}
+
 /// Reads a size such as `64MiB`, `32KiB`, `1GB` or `4096`.
 ///
 /// # Errors
@@ -65,7 +72,8 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
     let (factor, rest) = split_prefix(unit);
     let number = written.parse::<f64>().ok().filter(|_| matches!(rest, "B" | ""));
     let Some(bytes) = number.map(|number| number * factor) else {
-        bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096");
+        let hint = guess_case(text, &["KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"]);
+        bail!("size '{text}': write a number and a unit, such as 64MiB, 1GB or 4096{hint}");
     };
     if !(0.0..=MAX_BYTES as f64).contains(&bytes) {
         bail!("size '{text}': must be between 0 and 1e18 bytes");
@@ -100,7 +108,11 @@ pub fn parse_bandwidth(text: &str) -> Result<Bandwidth> {
         }
     });
     match parsed {
-        None => bail!("bandwidth '{text}': write a number and a unit, such as 16GB/s or 100Gbit/s"),
+        None => {
+            // A b may be a bit or a byte, so only bits that are spelled out have a case to guess.
+            let hint = guess_case(text, &["kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+            bail!("bandwidth '{text}': write a number and a unit, such as 16GB/s or 100Gbit/s{hint}")
+        }
         Some(value) => Bandwidth::new(value).map_err(|error| error.at(format!("bandwidth '{text}'"))),
     }
 }
@@ -131,7 +143,10 @@ pub fn parse_time(text: &str) -> Result<Time> {
         Some(number * factor)
     });
     match parsed {
-        None => bail!("time '{text}': write a number and a unit, such as 150ns, 5ms or 1s"),
+        None => {
+            let hint = guess_case(text, &["s", "ms", "us", "ns", "ps"]);
+            bail!("time '{text}': write a number and a unit, such as 150ns, 5ms or 1s{hint}")
+        }
         Some(seconds) => Time::from_seconds(seconds).map_err(|error| error.at(format!("time '{text}'"))),
     }
 }

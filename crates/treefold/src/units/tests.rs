@@ -76,3 +76,13 @@ fn values_print_as_people_write_them() {
     assert_eq!(Time::from_picoseconds(150_000).to_string(), "150ns");
     assert_eq!(Bytes::known(0).to_string(), "0B");
 }
+
+#[test]
+fn a_unit_in_the_wrong_case_is_guessed() {
+    let said = |error: crate::error::Error| error.to_string();
+    assert!(said(parse_bytes("1mib").unwrap_err()).ends_with("; did you mean 1MiB?"));
+    assert!(said(parse_bandwidth("400gbit/s").unwrap_err()).ends_with("; did you mean 400Gbit/s?"));
+    assert!(said(parse_time("5MS").unwrap_err()).ends_with("; did you mean 5ms?"));
+    assert!(!said(parse_bandwidth("16gb/s").unwrap_err()).contains("did you mean"), "it may be bits or bytes");
+    assert!(!said(parse_bytes("mib").unwrap_err()).contains("did you mean"));
+}

@@ -146,6 +146,16 @@ fn assert_loads(plan: &Plan, trace: &Trace) {
     }
 }
 
+/// When the last message of each phase was received.
+fn ends_of_phases(plan: &Plan, trace: &Trace) -> Vec<Seconds> {
+    let mut ends = vec![Seconds::ZERO; plan.phases.len()];
+    for transfer in &trace.transfers {
+        let end = &mut ends[usize::from(transfer.phase)];
+        *end = transfer.received.max(*end);
+    }
+    ends
+}
+
 /// Everything leaves after what it waits for has been received, in the trace's order, and takes as long as it must.
 fn assert_causes(plan: &Plan, trace: &Trace) {
     let messages = messages(plan, trace.size.get());
@@ -153,6 +163,7 @@ fn assert_causes(plan: &Plan, trace: &Trace) {
         trace.transfers.iter().map(|transfer| (key_of(transfer), transfer)).collect();
     assert_eq!((transfers.len(), trace.transfers.len()), (messages.len(), messages.len()));
     let rounding = 1e-12 * trace.seconds.get();
+    let ends = ends_of_phases(plan, trace);
     for message in &messages {
         let transfer = transfers[&message.key];
         let causes = message.awaits.iter().map(|&cause| transfers[&messages[cause].key].received);
@@ -160,8 +171,7 @@ fn assert_causes(plan: &Plan, trace: &Trace) {
             causes.max().is_none_or(|cause| cause.get() <= transfer.start.get() + rounding),
             "{transfer:?} leaves too early"
         );
-        let before = trace.transfers.iter().filter(|other| other.phase < transfer.phase);
-        let ended = before.filter(|_| transfer.phase > 0).map(|other| other.received).max().unwrap_or_default();
+        let ended = ends[..usize::from(transfer.phase)].iter().copied().max().unwrap_or_default();
         assert!(
             ended <= transfer.start && transfer.start < transfer.sent && transfer.sent <= transfer.received,
             "{transfer:?}"
@@ -209,7 +219,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn no_simulated_time_beats_the_bounds(
@@ -219,13 +229,15 @@ proptest! {
     }
 }
 
-/// How far apart the two models may be: over 12,000 plans the ratio was 0.11 to 1.67, of streams 0.14 to 1.07.
+/// How far apart the two models may be: over 12,000 plans the ratio was 0.11 to 1.67, of streams 0.14 to 1.07. It is
+/// least for whole parts that stream along a one-way ring of n ranks: the analytic model lets all trees share each
+/// link, and in the flow simulator no two of them meet, so that the ratio is 1 / (2 n - 2), for 10 ranks 0.056.
 fn assert_models_agree(plan: &Plan, size: Bytes) {
     let flow = flow::simulate(plan, size, Watch::NOTHING).unwrap().seconds;
     let ratio = flow / Profile::new(plan).seconds(size);
     let most = if plan.phases.iter().all(|phase| phase.pace.is_stream()) { 1.2 } else { 2.0 };
     let who = || format!("{} {} of {size} on {}", plan.algorithm, plan.collective, plan.topology.to_json());
-    assert!(plan.ranks() == 1 || (0.08..most).contains(&ratio), "flow takes {ratio} of analytic: {}", who());
+    assert!(plan.ranks() == 1 || (0.05..most).contains(&ratio), "flow takes {ratio} of analytic: {}", who());
 }
 
 proptest! {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::common::gbst::{self, Cable};
 use crate::common::{accelerators, spec};
-use treefold::planners::forest::{Lengths, Rated, Resources, SpanningTree, Usage, greedy_shares};
 use treefold::planners::gost::{Grown, grow};
+use treefold::planners::spanning::{Lengths, Rated, Resources, SpanningTree, Usage, greedy_shares};
 use treefold::planners::{Heights, Options, Starts, TreeRate};
 use treefold::random::Random;
 use treefold::topology::{Link, LinkId, NodeId, Shape, Topology};

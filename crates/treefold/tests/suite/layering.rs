@@ -1,22 +1,23 @@
-//! Modules use only the ones before them: `error, ids, units, search, random, number, options -> topology -> bound |
-//! plan -> planners | sim | run -> auto`.
+//! Modules use only the ones before them: `error, ids, units, search, random, linear, number, options -> topology ->
+//! bound | plan -> planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("error", &[]),
     ("units", &["error"]),
     ("ids", &[]),
     ("search", &["ids", "units"]),
     ("random", &[]),
+    ("linear", &[]),
     ("number", &["error"]),
     ("options", &["error", "units"]),
     ("topology", &["error", "ids", "units", "search", "random"]),
-    ("bound", &["error", "ids", "units", "search", "random", "topology"]),
+    ("bound", &["error", "ids", "units", "search", "random", "linear", "topology"]),
     ("plan", &["error", "ids", "units", "random", "options", "topology"]),
-    ("planners", &["error", "ids", "units", "search", "random", "options", "topology", "plan"]),
+    ("planners", &["error", "ids", "units", "search", "random", "options", "topology", "bound", "plan"]),
     ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
     ("run", &["error", "ids", "units", "number", "topology", "plan"]),
     ("auto", &["error", "ids", "units", "random", "topology", "plan", "planners", "sim"]),

@@ -1,6 +1,6 @@
 //! The network as MTree sees it: an undirected graph of cables.
 
-use super::super::forest::{Lengths, Route, SpanningTree};
+use super::super::spanning::{Lengths, Route, SpanningTree};
 use crate::error::Result;
 use crate::misfit;
 use crate::planners::Heights;

@@ -8,8 +8,8 @@
 //! times over.
 
 use crate::plan::Direction;
-use crate::planners::forest::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::planners::packing::weighted;
+use crate::planners::spanning::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
 

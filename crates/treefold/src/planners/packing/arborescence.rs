@@ -4,7 +4,7 @@
 //! costs what it exceeds the cycle's own arc by, and so on. Cost: O(m) a contraction, at most n of them; few in
 //! practice.
 
-use super::super::forest::{Priced, Route, SpanningTree, breadth_first};
+use super::super::spanning::{Priced, Route, SpanningTree, breadth_first};
 use super::Arc;
 use crate::plan::Direction;
 use crate::topology::{NodeId, Topology};

@@ -7,7 +7,7 @@
 //! many, but at most n - 1 fail.
 
 use super::{Arc, find, rooted};
-use crate::planners::forest::{Resources, SpanningTree};
+use crate::planners::spanning::{Resources, SpanningTree};
 use crate::search::BreadthFirst;
 use crate::topology::{LinkId, NodeId, Topology};
 

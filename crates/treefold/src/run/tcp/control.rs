@@ -98,15 +98,50 @@ impl ControlMessage {
     }
 }
 
+/// Which control messages of a rank have come. They come over several connections, and over a new one a message may
+/// overtake an earlier one that is still under way elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heard {
+    /// The highest number that has come.
+    last: u32,
+    /// Whether each of the 64 numbers before it has come, the one before it as the lowest bit.
+    before: u64,
+}
+
+impl Heard {
+    /// Nothing has come; the first message has the number 1.
+    pub const NOTHING: Self = Self { last: 0, before: u64::MAX };
+
+    /// Notes that a message has come; returns whether it is new. What is 64 messages late counts as known.
+    fn note(&mut self, number: u32) -> bool {
+        if number > self.last {
+            let ahead = number - self.last;
+            self.before = self.before.checked_shl(ahead).unwrap_or(0) | 1_u64.checked_shl(ahead - 1).unwrap_or(0);
+            self.last = number;
+            return true;
+        }
+        let bit = self.last.checked_sub(number + 1).and_then(|back| 1_u64.checked_shl(back)).unwrap_or(0);
+        let is_new = bit != 0 && self.before & bit == 0;
+        self.before |= bit;
+        is_new
+    }
+
+    /// Returns the highest number up to which all messages have come.
+    pub fn complete(self) -> u32 {
+        // The highest unset bit is the earliest message that is missing.
+        let missing = 64 - (!self.before).leading_zeros();
+        self.last.saturating_sub(if missing == 0 { 0 } else { missing + 1 })
+    }
+}
+
 impl Mesh {
     /// Passes a control message on and handles it, unless it has come over another connection already.
     pub(super) fn handle_control(&mut self, peer: NodeId, frame: Frame, body: &[u8]) -> Result<(), Failure> {
         let origin = frame.origin;
-        let known = self.last_broadcast.get(origin.index()).is_none_or(|&last| last >= frame.transfer);
-        if known || origin == self.rank {
+        let is_new = |heard: &mut Heard| heard.note(frame.transfer);
+        if origin == self.rank || !self.heard.get_mut(origin.index()).is_some_and(is_new) {
             return Ok(());
         }
-        self.last_broadcast[origin] = frame.transfer;
         self.log(origin, frame.transfer, || frame.with_body(body));
         let others = self.connections.iter_mut().enumerate().filter(|&(rank, _)| rank != peer.index());
         others
@@ -240,5 +275,34 @@ impl Mesh {
         // All of them are reported before the first ends the operation.
         let reports: Vec<_> = silent.into_iter().map(|rank| self.report_gone(rank, cause.clone())).collect();
         reports.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_message_is_new_once_however_late_it_comes() {
+        for stride in [1, 3, 7, 37, 53, 99] {
+            let (mut heard, mut known) = (Heard::NOTHING, BTreeSet::new());
+            // Each message comes twice, in blocks of 50 numbers that are shuffled.
+            for place in 0..400_u32 {
+                let number = place / 100 * 50 + place * stride % 100 / 2 + 1;
+                assert_eq!(heard.note(number), known.insert(number));
+                let complete = (1..).take_while(|number| known.contains(number)).last().unwrap_or(0);
+                assert_eq!(heard.complete(), complete);
+            }
+            assert_eq!(heard.complete(), 200);
+        }
+    }
+
+    #[test]
+    fn what_is_too_late_counts_as_known() {
+        let mut heard = Heard::NOTHING;
+        assert!(heard.note(100) && heard.note(36) && !heard.note(35) && !heard.note(36));
+        assert!(heard.note(1000) && !heard.note(900) && heard.note(999));
     }
 }

@@ -16,6 +16,7 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::Mesh;
 use super::connection::Connection;
+use super::control::Heard;
 use super::frame::HEADER;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
@@ -98,7 +99,7 @@ impl Mesh {
             left: vec![false; count],
             sequence: 0,
             broadcasts: 0,
-            last_broadcast: vec![0; count],
+            heard: vec![Heard::NOTHING; count],
             inbox: Default::default(),
             has_answered: vec![false; count],
             faults: Default::default(),

@@ -166,9 +166,10 @@ impl Mesh {
         }
     }
 
-    /// Returns the greeting: the life of the connection, and the number of the last control message of each rank.
+    /// Returns the greeting: the life of the connection, and the number up to which each rank's control messages have
+    /// come.
     fn welcome(&self, life: u32) -> Vec<u8> {
-        let mut known = self.last_broadcast.clone();
+        let mut known: Vec<u32> = self.heard.iter().map(|heard| heard.complete()).collect();
         known[self.rank] = self.broadcasts;
         let body: Vec<u8> = known.iter().flat_map(|number| number.to_le_bytes()).collect();
         let frame = Frame { kind: Kind::Welcome, sequence: 0, transfer: life, origin: self.rank, length: 0 };

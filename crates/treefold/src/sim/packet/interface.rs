@@ -250,7 +250,7 @@ impl Table {
 
     /// Tries the step's messages in turn; a chunk that is issued makes place for the next on its edge.
     fn issue_pending(&mut self, bidder: Bidder, now: u64, workload: &Workload, progress: &mut Progress) {
-        let step_of = |id: MessageId| workload.messages[id].step;
+        let place_of = |id: MessageId| workload.place[id];
         let mut pending = std::mem::take(&mut self.programs[bidder.number].pending);
         let mut at = 0;
         while let Some(&id) = pending.get(at) {
@@ -260,7 +260,7 @@ impl Table {
             }
             pending.remove(at);
             if let Some(next) = workload.next_chunk[id] {
-                let place = at + pending[at..].partition_point(|&other| step_of(other) <= step_of(next));
+                let place = at + pending[at..].partition_point(|&other| place_of(other) < place_of(next));
                 pending.insert(place, next);
             }
         }

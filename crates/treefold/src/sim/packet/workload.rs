@@ -71,6 +71,8 @@ pub struct Workload {
     pub steps: Vec<Vec<Step>>,
     /// In streams: the message of the next chunk on the same edge of the tree, which is tried once this one is issued.
     pub next_chunk: Vec<Option<MessageId>>,
+    /// The place of each message among all those of its program, which is the order in which they are tried.
+    pub place: Vec<u32>,
     /// How many receipts each message waits for.
     pub waits: Vec<u32>,
     /// The messages that wait for each message.
@@ -132,6 +134,7 @@ impl Workload {
         }
         self.waits.resize(self.messages.len(), 0);
         self.next_chunk.resize(self.messages.len(), None);
+        self.place.resize(self.messages.len(), 0);
         released.resize(self.messages.len(), Vec::new());
         for (&rank, table) in job.ranks().iter().zip(&tables.of_rank) {
             let steps = self.steps_of(table, tables::lockstep(plan), &message_of, released, options);
@@ -239,6 +242,9 @@ impl Workload {
             for step in &mut steps {
                 step.sends.sort_by_key(|&id| self.messages[id].tree);
             }
+        }
+        for (place, &id) in (0..).zip(steps.iter().flat_map(|step| &step.sends)) {
+            self.place[id] = place;
         }
         steps
     }

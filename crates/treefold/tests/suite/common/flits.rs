@@ -391,7 +391,7 @@ impl World<'_> {
                 self.entered[program] = true;
                 self.first_program.insert(node, (number + 1) % programs.len());
             }
-            // All chunks of all edges, by step; of each edge those before must have gone.
+            // All chunks of all edges, in the order of the table; of each edge those before must have gone.
             let mut chunks = step.sends.clone();
             let mut before = vec![None; workload.messages.len()];
             for i in 0.. {
@@ -402,7 +402,7 @@ impl World<'_> {
                 }
             }
             if chunks.len() > step.sends.len() {
-                chunks.sort_by_key(|&id| workload.messages[id].step);
+                chunks.sort_by_key(|&id| workload.place[id]);
             }
             for &id in &chunks {
                 if before[id].is_none_or(|before: MessageId| self.issued[before]) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use treefold::plan::{Chunk, Plan};
-use treefold::planners::forest::{self, Rated, Resources};
 use treefold::planners::options::{NeighborOrder, TreeOrder};
+use treefold::planners::spanning::{self, Rated, Resources};
 use treefold::planners::{self, Options, PLANNERS, packing};
 use treefold::random::Random;
 use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
@@ -144,15 +144,15 @@ pub fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// The plans of all planners that fit, and a forest as those make that choose trees with a solver.
+/// The plans of all planners that fit, and trees as those use that choose trees with a solver.
 pub fn plans(topology: &Arc<Topology>, options: &Options) -> Vec<Plan> {
     let options = Options { trees: options.trees.map(|trees| trees.min(topology.ranks())), ..options.clone() };
     let of_table = PLANNERS.iter().filter_map(|planner| planners::plan(planner.name, topology, &options).ok());
-    of_table.chain([forest(topology, &options)]).collect()
+    of_table.chain([cheapest(topology, &options)]).collect()
 }
 
 /// The cheapest trees under a few random prices, with unequal rates.
-fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
+fn cheapest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let resources = Resources::new(topology);
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let mut random = Random::new(options.seed);
@@ -160,5 +160,5 @@ fn forest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let mut rated = |rate| Rated { tree: packing::cheapest_tree(topology, &resources, &prices(), &roots).tree, rate };
     let trees = [1.0, 0.3, 1.7].map(&mut rated);
     let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
-    forest::plan(topology, "forest", &trees, chunk).prove().expect("the trees reach all ranks")
+    spanning::plan(topology, "cheapest", &trees, chunk).prove().expect("the trees reach all ranks")
 }

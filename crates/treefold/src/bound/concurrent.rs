@@ -1,0 +1,147 @@
+//! The rate of all-to-alls: a maximum concurrent flow between all pairs of ranks, from above.
+//!
+//! Give each link a price. A byte from one rank to another costs at least the cheapest route, and what all links can
+//! carry is worth the sum of their bandwidths times their prices. So the rate of each pair is at most that sum over the
+//! sum of the cheapest routes of all pairs (linear programming duality; Shahrokhi and Matula 1990). Prices are found by
+//! multiplicative weights: units are sent from rank after rank along the cheapest routes, and raise the prices of their
+//! links (Garg and Koenemann 2007). Any prices give a valid bound; the best ones give the exact one.
+//!
+//! Cost: a search from every rank in each round.
+
+use crate::search::Shortest;
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// The most rounds, and the most ranks times links times rounds.
+const ROUNDS: usize = 500;
+const MOST_WORK: usize = 1 << 26;
+/// The part by which the price of a link rises that the first round fills; later steps are smaller, by the
+/// square root of the round.
+const STEP: f64 = 1.2;
+/// A bound that some flow comes so near is exact enough.
+const NEAR: f64 = 1e-3;
+
+/// A bound on a concurrent flow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Concurrent {
+    /// The most bytes a second from each rank to each other one.
+    pub rate: f64,
+    /// The part of it that a flow reaches which was found on the way.
+    pub reached: f64,
+}
+
+/// Returns the most bytes a second from each rank to each other one that these prices of links prove.
+pub(crate) fn rate_by_prices(topology: &Topology, prices: Vec<f64>) -> f64 {
+    Flow { prices, ..Flow::new(topology) }.bound()
+}
+
+/// Returns the most bytes a second from each rank to each other one at the same time.
+pub(crate) fn all_to_all_rate(topology: &Topology) -> f64 {
+    concurrent_rate(topology).rate
+}
+
+/// Bounds the rate at which every rank can send to every other one at the same time.
+pub(super) fn concurrent_rate(topology: &Topology) -> Concurrent {
+    let mut flow = Flow::new(topology);
+    let work = topology.ranks() as usize * topology.links().len();
+    let rounds = (MOST_WORK / work.max(1)).clamp(1, ROUNDS);
+    let (mut rate, mut reached) = (f64::INFINITY, 0.0f64);
+    for round in 1..=rounds {
+        rate = rate.min(flow.bound());
+        for source in topology.rank_ids() {
+            flow.send(source, rate, STEP / (round as f64).sqrt());
+        }
+        // The mean of all rounds' routes is a flow between all pairs.
+        reached = reached.max(round as f64 / flow.fullest());
+        if reached >= rate * (1.0 - NEAR) {
+            break;
+        }
+    }
+    Concurrent { rate, reached: reached / rate }
+}
+
+/// Units that were sent between all pairs of ranks, and the prices that follow.
+struct Flow<'a> {
+    topology: &'a Topology,
+    capacity: Vec<f64>,
+    prices: Vec<f64>,
+    sent: Vec<f64>,
+    search: Shortest<f64, LinkId>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
+        let prices = capacity.iter().map(|capacity| 1.0 / capacity).collect();
+        let search = Shortest::new(topology.nodes().len());
+        Self { topology, sent: vec![0.0; capacity.len()], capacity, prices, search }
+    }
+
+    /// Returns the bound that the present prices prove.
+    fn bound(&mut self) -> f64 {
+        let worth: f64 = self.capacity.iter().zip(&self.prices).map(|(capacity, price)| capacity * price).sum();
+        let topology = self.topology;
+        let cost = |rank: NodeId| {
+            self.routes_from(rank);
+            topology.rank_ids().map(|other| self.search.cost(other)).sum::<f64>()
+        };
+        worth / topology.rank_ids().map(cost).sum::<f64>()
+    }
+
+    /// Finds the cheapest routes from a rank; returns the nodes by what it costs to reach them.
+    fn routes_from(&mut self, source: NodeId) -> Vec<NodeId> {
+        let mut settled = Vec::with_capacity(self.topology.nodes().len());
+        self.search.start(source);
+        while let Some((node, so_far)) = self.search.settle() {
+            settled.push(node);
+            for &link in self.topology.outgoing(node) {
+                self.search.offer(self.topology.link(link).target, so_far + self.prices[link], link);
+            }
+        }
+        settled
+    }
+
+    /// Sends a unit from a rank to each other one, and raises the prices of the links that it takes, by how much of
+    /// them it would take at this rate, times `step`.
+    fn send(&mut self, source: NodeId, rate: f64, step: f64) {
+        let mut below = vec![0.0; self.topology.nodes().len()];
+        // What is sent to all nodes behind a link goes over it; the farthest nodes come first.
+        for node in self.routes_from(source).into_iter().rev() {
+            let is_wanted = self.topology.is_rank(node) && node != source;
+            let wanted = below[node] + f64::from(u8::from(is_wanted));
+            if let Some(link) = self.search.last_edge(node) {
+                self.sent[link] += wanted;
+                self.prices[link] *= 1.0 + step * wanted * rate / self.capacity[link];
+                below[self.topology.link(link).source] += wanted;
+            }
+        }
+        // Only ratios of prices count. Without this they would overflow.
+        let dearest =
+            self.prices.iter().zip(&self.capacity).map(|(price, capacity)| price * capacity).fold(0.0, f64::max);
+        self.prices.iter_mut().for_each(|price| *price /= dearest);
+    }
+
+    /// Returns the seconds for which the fullest link is busy with what was sent.
+    fn fullest(&self) -> f64 {
+        self.sent.iter().zip(&self.capacity).map(|(sent, capacity)| sent / capacity).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::from_spec;
+
+    #[test]
+    fn known_rates_are_found() {
+        // GB/s of a rank's whole buffer: `synthesis` has them from linear programs.
+        for (spec, expected) in
+            [("torus:4x4", 32.0), ("torus:8x8", 16.0), ("mesh:5x5", 13.333), ("mesh:8x8", 8.0), ("dgx2", 17.067)]
+        {
+            let topology = from_spec(spec, None, None).unwrap();
+            let Concurrent { rate, reached } = concurrent_rate(&topology);
+            let rate = rate * f64::from(topology.ranks()) / 1e9;
+            assert!(rate >= expected * 0.999 && rate <= expected * 1.02, "{spec} {rate} {reached}");
+            assert!(reached > 0.9 && reached <= 1.0 + 1e-9, "{spec} {reached}");
+        }
+    }
+}

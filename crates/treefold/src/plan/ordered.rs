@@ -1,0 +1,116 @@
+//! The alpha-beta model of an ordered phase, in which every link sends its messages in the order of their steps.
+//!
+//! A message starts when its data are there and all messages of earlier steps have left the links of its route; it
+//! occupies each of them for its bytes and the link's overhead, and arrives after the latency of its route. So the time
+//! is that of the longest chain of messages, each of which waits for the one before it. Cost: linear in the messages,
+//! for each size.
+
+use super::pipeline::route_latency;
+use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, step_number};
+use crate::topology::LinkId;
+use crate::units::Bytes;
+
+/// A message of an ordered phase.
+struct Message {
+    step: u16,
+    /// The links of its route, as a range of all.
+    links: std::ops::Range<u32>,
+    /// The messages that bring its data, as a range of all.
+    after: std::ops::Range<u32>,
+    units: u64,
+    /// The seconds until its first byte arrives, without overheads.
+    latency: f64,
+}
+
+/// The messages of an ordered phase in an order in which each stands behind those that it waits for.
+pub(super) struct OrderedPhase {
+    messages: Vec<Message>,
+    links: Vec<LinkId>,
+    after: Vec<u32>,
+    /// The seconds that each link takes for a byte, and for a message besides its bytes.
+    of_link: Vec<(f64, f64)>,
+    units: u64,
+}
+
+impl OrderedPhase {
+    /// Lists the messages of a phase.
+    pub fn new(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Self {
+        let of_link = plan.topology.links().iter();
+        let of_link = of_link.map(|link| (link.bandwidth.seconds_for(1.0).get(), link.overhead.seconds())).collect();
+        let (links, after) = (Vec::new(), Vec::new());
+        let mut listed = Self { messages: Vec::new(), links, after, of_link, units: plan.units };
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); plan.topology.nodes().len()];
+        for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
+            into.iter_mut().for_each(Vec::clear);
+            Direction::BOTH.into_iter().for_each(|direction| {
+                let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
+                let is_personalized = plan.collective.is_personalized();
+                let below = if is_personalized { plan.ranks_below(&edges) } else { vec![1; edges.len()] };
+                let with_units = edges.into_iter().zip(below.into_iter().map(|below| below * tree.units()));
+                listed.add_half(plan, routes, direction, with_units, &mut into);
+            });
+        }
+        listed
+    }
+
+    /// Adds the messages of a half, whose edges come breadth-first with their units; `into` lists for each node the
+    /// messages that bring what it has of the tree.
+    fn add_half(
+        &mut self,
+        plan: &Draft,
+        routes: &LaneRoutes,
+        direction: Direction,
+        edges: impl DoubleEndedIterator<Item = (Edge, u64)>,
+        into: &mut [Vec<u32>],
+    ) {
+        let mut add = |(edge, units): (Edge, u64)| {
+            let (source, target) = edge.ends(direction);
+            let number = self.messages.len() as u32;
+            self.add(plan, routes.of(edge.lane), edge.step, units, &into[source]);
+            if direction == Direction::Down {
+                into[target].clear();
+            }
+            into[target].push(number);
+        };
+        match direction {
+            // Children send before their parents do.
+            Direction::Up => edges.rev().for_each(&mut add),
+            Direction::Down => edges.for_each(&mut add),
+        }
+    }
+
+    fn add(&mut self, plan: &Draft, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) {
+        let overheads: f64 = route.iter().map(|&link| self.of_link[link].1).sum();
+        let latency = route_latency(&plan.topology, route) - overheads;
+        let firsts = (self.links.len() as u32, self.after.len() as u32);
+        self.links.extend_from_slice(route);
+        self.after.extend_from_slice(after);
+        let (links, after) = (firsts.0..self.links.len() as u32, firsts.1..self.after.len() as u32);
+        self.messages.push(Message { step: step_number(step), links, after, units, latency });
+    }
+
+    /// Returns the seconds that the phase takes for a vector of `size`.
+    pub fn seconds(&self, size: Bytes) -> f64 {
+        let mut order: Vec<usize> = (0..self.messages.len()).collect();
+        order.sort_by_key(|&number| self.messages[number].step);
+        let mut free = vec![0.0f64; self.of_link.len()];
+        let mut arrival = vec![0.0f64; self.messages.len()];
+        for number in order {
+            let message = &self.messages[number];
+            let after = message.after.start as usize..message.after.end as usize;
+            let route = &self.links[message.links.start as usize..message.links.end as usize];
+            let ready = self.after[after].iter().map(|&before| arrival[before as usize]).fold(0.0, f64::max);
+            let start = route.iter().map(|&link| free[link]).fold(ready, f64::max);
+            let bytes = size.get() as f64 * message.units as f64 / self.units as f64;
+            let mut longest = 0.0f64;
+            for &link in route {
+                let (a_byte, a_message) = self.of_link[link];
+                let busy = a_message + bytes * a_byte;
+                free[link] = start + busy;
+                longest = longest.max(busy);
+            }
+            arrival[number] = start + longest + message.latency;
+        }
+        arrival.into_iter().fold(0.0, f64::max)
+    }
+}

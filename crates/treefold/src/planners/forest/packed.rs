@@ -1,0 +1,149 @@
+//! Trees of one rate out of every rank, as many out of each, so that no link carries much more than its part.
+//!
+//! One tree after the other is grown where links are cheap; a link's price rises exponentially with what it carries,
+//! and changes after every tree (multiplicative weights; Garg and Koenemann 2007). Then trees are taken out one by one
+//! and grown again (rip-up and reroute, as in the routing of circuits), at prices that rise ever more steeply. Cost: a
+//! low tree (`low.rs`) for each root, tree and pass.
+
+use super::low::low_tree;
+use super::ways::Ways;
+use crate::bound::exp2;
+use crate::planners::spanning::Route;
+use crate::random::Random;
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// How steeply prices rise in the first pass and in the last one: by e to this power from an unused link to a full one.
+const STEEPNESS: (f64, f64) = (30.0, 200.0);
+/// A packing this close to the bound is good enough.
+const NEAR: f64 = 1e-9;
+
+/// What is asked of a packing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// How many trees each root has.
+    pub trees: u32,
+    /// The only root, if it is not each rank.
+    pub root: Option<NodeId>,
+    /// The rate out of each root that cuts allow, in bytes a second.
+    pub rate: f64,
+    /// The most that the latency of a tree may exceed that of the farthest rank, as a factor; `None` if there is no
+    /// limit, and routes through switches need not be the quickest.
+    pub stretch: Option<f64>,
+    /// The most passes.
+    pub passes: usize,
+}
+
+/// Trees of one rate.
+#[derive(Debug, Clone)]
+pub(super) struct Packed {
+    /// The trees out of each rank, each as its routes in any order.
+    pub trees: Vec<Vec<Vec<Route>>>,
+    /// The rate out of each rank that the trees reach together, over the wanted one.
+    pub reached: f64,
+}
+
+/// Packs trees on a network of at least two ranks; `None` if some rank does not reach all others.
+pub(super) fn pack(topology: &Topology, wanted: Wanted) -> Option<Packed> {
+    let mut packing = Packing::new(topology, wanted);
+    let is_root = |rank: &NodeId| wanted.root.is_none_or(|root| root == *rank);
+    let roots: Vec<NodeId> = topology.rank_ids().filter(is_root).collect();
+    let (mut best, mut idle) = (Packed { trees: Vec::new(), reached: 0.0 }, 0);
+    for pass in 0..wanted.passes {
+        packing.steepness = steepness(pass, wanted.passes);
+        for number in 0..wanted.trees {
+            for &root in &roots {
+                packing.replace(root, number as usize)?;
+            }
+        }
+        idle += 1;
+        if packing.reached() > best.reached * (1.0 + NEAR) {
+            best = Packed { trees: packing.trees.clone(), reached: packing.reached() };
+            idle = 0;
+        }
+        if best.reached >= 1.0 - NEAR || idle >= 2 {
+            break;
+        }
+    }
+    Some(best)
+}
+
+fn steepness(pass: usize, passes: usize) -> f64 {
+    STEEPNESS.0 + (STEEPNESS.1 - STEEPNESS.0) * pass as f64 / passes.max(2) as f64
+}
+
+struct Packing<'a> {
+    topology: &'a Topology,
+    wanted: Wanted,
+    ways: Ways<'a>,
+    /// How many trees each link has room for.
+    room: Vec<f64>,
+    /// How many trees each link carries.
+    load: Vec<u32>,
+    trees: Vec<Vec<Vec<Route>>>,
+    /// The latency to the farthest rank from each rank.
+    farthest: Vec<u64>,
+    steepness: f64,
+    prices: Vec<f64>,
+    noise: Vec<f64>,
+}
+
+impl<'a> Packing<'a> {
+    fn new(topology: &'a Topology, wanted: Wanted) -> Self {
+        let one = wanted.rate / f64::from(wanted.trees);
+        let room = topology.links().iter().map(|link| link.bandwidth.bytes_per_second() / one).collect();
+        let links = topology.links().len();
+        let mut random = Random::new(1);
+        let of_rank = |rank| {
+            let is_root = wanted.root.is_none_or(|root| root == rank);
+            if is_root { vec![Vec::new(); wanted.trees as usize] } else { Vec::new() }
+        };
+        Self {
+            topology,
+            wanted,
+            ways: Ways::new(topology, wanted.stretch.is_some()),
+            room,
+            load: vec![0; links],
+            trees: topology.rank_ids().map(of_rank).collect(),
+            farthest: super::farthest(topology),
+            steepness: STEEPNESS.0,
+            prices: vec![0.0; links],
+            noise: (0..links).map(|_| 1.0 + 1e-6 * random.unit()).collect(),
+        }
+    }
+
+    /// Returns the rate that the trees reach together, over the wanted one.
+    fn reached(&self) -> f64 {
+        1.0 / self.use_of_links().fold(0.0, f64::max)
+    }
+
+    fn use_of_links(&self) -> impl Iterator<Item = f64> {
+        self.load.iter().zip(&self.room).map(|(&load, room)| f64::from(load) / room)
+    }
+
+    /// Takes a tree out, if it is there, and grows another one in its place.
+    fn replace(&mut self, root: NodeId, number: usize) -> Option<()> {
+        for link in std::mem::take(&mut self.trees[root][number]).iter().flatten() {
+            self.load[*link] -= 1;
+        }
+        self.set_prices();
+        self.ways.price(&self.prices);
+        let limit = self.wanted.stretch.map_or(u64::MAX / 4, |stretch| (self.farthest[root] as f64 * stretch) as u64);
+        let into = low_tree(&self.ways, root, self.topology.ranks(), limit)?;
+        let routes: Vec<Route> = into.iter().flatten().map(|way| self.ways.route(way)).collect();
+        routes.iter().flatten().for_each(|&link| self.load[link] += 1);
+        self.trees[root][number] = routes;
+        Some(())
+    }
+
+    /// Sets the price of each link; the dearest one has about 1.
+    fn set_prices(&mut self) {
+        // What a link would carry with one tree more counts, so that narrow links are dear from the beginning.
+        let next: Vec<f64> = self.load.iter().zip(&self.room).map(|(&load, room)| f64::from(load + 1) / room).collect();
+        let most = next.iter().copied().fold(0.0, f64::max);
+        let least_room = self.room.iter().copied().fold(f64::INFINITY, f64::min);
+        for link in LinkId::first(next.len()) {
+            let steep = exp2((next[link] - most) * self.steepness * std::f64::consts::LOG2_E);
+            self.prices[link] = (steep * least_room / self.room[link] + 1e-9) * self.noise[link];
+        }
+    }
+}

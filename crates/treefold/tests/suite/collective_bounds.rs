@@ -1,0 +1,101 @@
+//! Bounds of all-gathers, reduce-scatters, broadcasts, reduces and all-to-alls: nothing beats them, and known values.
+
+use proptest::prelude::*;
+use treefold::bound::{CollectiveBounds, Kind, Limit};
+use treefold::plan::{Collective, LaneRef, LaneRoutes, Plan, derive};
+use treefold::planners::{self, Options};
+use treefold::sim::{Watch, flow};
+use treefold::topology::{LinkId, NodeId, Topology, from_spec};
+use treefold::units::{Bytes, parse_bytes};
+
+use crate::common::networks::{cases, networks, plans};
+
+fn kinds(root: NodeId) -> [(Collective, Kind); 5] {
+    [
+        (Collective::AllGather, Kind::AllGather),
+        (Collective::ReduceScatter, Kind::ReduceScatter),
+        (Collective::Broadcast, Kind::Broadcast(root)),
+        (Collective::Reduce, Kind::Reduce(root)),
+        (Collective::AllToAll, Kind::AllToAll),
+    ]
+}
+
+/// Whether a route passes a rank. The flow simulator lets a message occupy all links of its route at once, and so those
+/// behind the rank before the first byte can be there; bounds take such routes for several.
+fn passes_ranks(plan: &Plan) -> bool {
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let inner =
+        |route: &[LinkId]| route.iter().skip(1).any(|&link| plan.topology.is_rank(plan.topology.link(link).source));
+    let lanes = plan.lanes.ids().flat_map(|lane| [false, true].map(|reversed| LaneRef::new(lane, reversed)));
+    lanes.into_iter().any(|lane| inner(routes.of(lane)))
+}
+
+fn latency_of_all(topology: &Topology) -> f64 {
+    topology.links().iter().map(|link| link.delay().seconds()).sum()
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn no_plan_beats_the_bound_of_its_collective(topology in networks(), root in any::<u32>(), log_size in 0u32..30) {
+        let (size, root) = (Bytes::new(1 << log_size).unwrap(), NodeId(root % topology.ranks()));
+        let all = plans(&topology, &Options { size, ..Options::default() });
+        for (collective, kind) in kinds(root) {
+            let least = CollectiveBounds::new(&topology, kind).seconds(size).get();
+            let derived = all.iter().filter_map(|plan| derive(plan.clone(), collective, root).ok());
+            let own = planners::plan("forest", &topology, &Options { size, collective, root, ..Options::default() });
+            for plan in derived.chain(own.ok()) {
+                let time = flow::simulate(&plan, size, Watch::NOTHING).unwrap().seconds.get();
+                let who = || format!("{} {collective} of {size}: {}", plan.algorithm, topology.to_json());
+                let early = if passes_ranks(&plan) { latency_of_all(&topology) } else { 0.0 };
+                prop_assert!(time >= least * (1.0 - 1e-9) - early, "{time} < {least}, {}", who());
+            }
+        }
+    }
+}
+
+/// The rates of large vectors in GB/s, from minimum cuts and from linear programs (all-to-all).
+#[test]
+fn rates_have_known_values() {
+    for (spec, gathered, exchanged) in [
+        ("torus:4x4", 68.27, 32.0),
+        ("torus:8x8", 65.02, 16.0),
+        ("mesh:5x5", 33.33, 13.33),
+        ("mesh:8x8", 32.51, 8.0),
+        ("dgx2", 17.07, 17.07),
+        ("fattree:8,2", 16.25, 16.25),
+        ("bigraph:4x8", 16.52, 12.8),
+        ("cluster:nodes=4,gpus=8,rails=8", 516.1, 66.67),
+        ("b4", 0.05455, 0.01875),
+        ("random:n=20,links=60,seed=1", 0.07895, 0.06944),
+        ("b4:skew=0.7,seed=5", 0.04636, 0.02438),
+    ] {
+        let topology = from_spec(spec, None, None).unwrap();
+        let rate = |kind| CollectiveBounds::new(&topology, kind).rate.rate.bytes_per_second() / 1e9;
+        for kind in [Kind::AllGather, Kind::ReduceScatter] {
+            assert!((rate(kind) / gathered - 1.0).abs() < 1e-3, "{spec} {}", rate(kind));
+        }
+        assert!((0.999..1.02).contains(&(rate(Kind::AllToAll) / exchanged)), "{spec} {}", rate(Kind::AllToAll));
+    }
+    // A rank of a full mesh of eight sends a part of its vector over each of its seven links.
+    let full = from_spec("full:8", None, None).unwrap();
+    let rate = CollectiveBounds::new(&full, Kind::Broadcast(NodeId(3))).rate;
+    assert!((rate.rate.bytes_per_second() / 112e9 - 1.0).abs() < 1e-9 && rate.exact);
+}
+
+/// Latency and bandwidth together say more than each alone.
+#[test]
+fn small_and_middle_sizes_have_bounds_of_their_own() {
+    let b4 = from_spec("b4", None, None).unwrap();
+    let bounds = CollectiveBounds::new(&b4, Kind::AllGather);
+    let (tiny, middle, large) = ("1B", "64KiB", "1GiB");
+    let limit = |size| bounds.limit(parse_bytes(size).unwrap()).unwrap();
+    let seconds = |size| bounds.seconds(parse_bytes(size).unwrap()).get();
+    assert!((seconds(tiny) / bounds.farthest.seconds() - 1.0).abs() < 1e-3);
+    assert!(matches!(limit(middle), Limit::Flow(..)), "{:?}", limit(middle));
+    let size = parse_bytes(middle).unwrap();
+    let alone = bounds.rate.rate.seconds_for(size.get() as f64).get().max(bounds.farthest.seconds());
+    assert!(seconds(middle) > 1.05 * alone);
+    assert!(seconds(large) >= bounds.rate.rate.seconds_for((1u64 << 30) as f64).get());
+}
