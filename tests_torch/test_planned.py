@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from treefold.rendezvous.sockets import free_port
+
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int32", "int64", "bool"]
 BY_OPERATOR = {
@@ -92,7 +94,7 @@ def test_over_gloo_messages(workers):
     over_gloo = ON_A_RING | {"TREEFOLD_TRANSPORT": "torch"}
     expect_same(workers(others, 50_000, **over_gloo), workers(others, 50_000, backend="gloo"))
     expect_same(workers(reductions, [7, 5001], **over_gloo), workers(reductions, [7, 5001], backend="gloo"))
-    assert workers(threads_left, backend=None, **over_gloo) == [[]] * 4
+    assert workers(threads_left, two_ports(), backend=None, **over_gloo) == [[]] * 4
 
 
 def odd_memory(rank: int, size: int) -> dict[str, object]:
@@ -235,14 +237,21 @@ def test_sockets_listen_where_they_are_asked_to(workers, transport):
     assert workers(new_sockets, TREEFOLD_TRANSPORT=transport, **asked, **ON_A_RING) == [{"0200007F"}] * 4
 
 
-def threads_left(rank: int, size: int) -> list[str]:
+def two_ports() -> list[int]:
+    return [free_port("127.0.0.1") for _ in range(2)]
+
+
+def threads_left(rank: int, size: int, ports: list[int]) -> list[str]:
     before = {thread.ident for thread in threading.enumerate()}
-    for _ in range(2):
-        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+    for port in ports:  # a rank that is quick would meet the store of the group before, which is about to close
+        begin = f"tcp://127.0.0.1:{port}"
+        dist.init_process_group(
+            "treefold", init_method=begin, rank=rank, world_size=size, timeout=timedelta(seconds=20)
+        )
         dist.all_reduce(torch.ones(5000), async_op=True).wait()
         dist.destroy_process_group()
     return [thread.name for thread in threading.enumerate() if thread.ident not in before]
 
 
 def test_no_thread_is_left(workers):
-    assert workers(threads_left, backend=None, **ON_A_RING) == [[]] * 4
+    assert workers(threads_left, two_ports(), backend=None, **ON_A_RING) == [[]] * 4
