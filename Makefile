@@ -7,10 +7,13 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
+# Tests start hundreds of processes: where nothing keeps what Python compiled, each would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Many tests wait for a timeout or a connection: there are more of them at once than cores.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 THREADS := $(shell echo $$(( 2 * $(CORES) )))
-WORKERS := $(shell echo $$(( $(CORES) + 1 )))
+WORKERS := $(shell echo $$(( $(CORES) + 2 )))
 
 # Of `make fuzz` and `make fuzz-core`: for how long, from which seed, in how many processes, and which targets.
 FOR ?= 10m

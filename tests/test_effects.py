@@ -53,6 +53,7 @@ SIMULATOR = {
     "--machine": ["machine.toml"],
     "--set": ["virtual_channels=2"],
 }
+SHORT = {option: [*value, "--size", "1MiB"] for option, value in SIMULATOR.items()}
 PLOTTED = ["picture.svg"]
 BASES = {
     "topology": ["line:4"],
@@ -106,7 +107,7 @@ EFFECTS = {
         "--background": ["0.3", "--simulator", "flow"],
         "--background-bytes": ["1KiB", "--background", "0.3", "--simulator", "flow"],
         **NETWORK,
-        **SIMULATOR,
+        **SHORT,
     },
     "compare": {
         "--collective": ["all-gather"],

@@ -174,7 +174,15 @@ def test_simulators_and_sizes_that_do_not_exist_are_refused(call):
         call(treefold.plan("ring:4", "ring"))
 
 
-@pytest.mark.parametrize("spec", ["torus:4x4", "dgx2", "b4", "hypercube:3"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param("torus:4x4", marks=pytest.mark.slow),
+        "dgx2",
+        pytest.param("b4", marks=pytest.mark.slow),
+        "hypercube:3",
+    ],
+)
 @pytest.mark.parametrize("simulator", ["analytic", "flow"])
 @pytest.mark.parametrize("link_model", treefold.LINK_MODELS)
 def test_auto_is_as_fast_as_the_fastest(spec, simulator, link_model):
@@ -249,7 +257,7 @@ def _networks_under_link_models():
     for spec in dict.fromkeys((*SMALL, *_core.generators())):
         ranks = treefold.topology(spec).ranks
         for link_model in treefold.LINK_MODELS if ranks < 100 else treefold.LINK_MODELS[:1]:
-            is_quick = spec in SMALL and (link_model == treefold.LINK_MODELS[0] or ranks < 15)
+            is_quick = spec in SMALL and ranks < (36 if link_model == treefold.LINK_MODELS[0] else 12)
             yield pytest.param(spec, link_model, marks=[] if is_quick else pytest.mark.slow)
 
 

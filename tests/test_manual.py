@@ -23,7 +23,17 @@ OTHERS = {"files.md", "models.md"}
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in OTHERS)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+LONG = {"architect.md", "ml-engineer.md", "network-operator.md", "run.md"}
+"""What these pages show takes seconds."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if page.name in LONG else [])
+        for page in PAGES
+    ],
+)
 def test_what_stands_on_a_page_runs(page, tmp_path):
     pages.run(page, tmp_path)
 
@@ -54,6 +64,7 @@ def test_pages_with_tests_of_their_own_have_no_commands():
         assert re.findall(r"^\s*```(?:sh|console|bash|shell)\b", text, re.MULTILINE) == []
 
 
+@pytest.mark.slow
 def test_commands_on_the_pages_of_algorithms_run(tmp_path):
     written = algorithms.write(tmp_path)
     for _, page in written[1:]:

@@ -15,7 +15,10 @@ def test_there_are_two():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem == "papers" else []) for path in NOTEBOOKS],
+)
 def test_a_notebook_runs_and_prints_what_stands_in_it(path, tmp_path):
     written = nbformat.read(path, as_version=4)
     again = nbformat.from_dict(written.copy())

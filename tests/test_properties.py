@@ -12,7 +12,7 @@ from vectors import DTYPES, assert_same, combined, expected, operators, vectors
 from walk import execute, make_buffers
 
 NETWORKS = 2000
-PARTS = 40
+PARTS = 80
 QUICK = 4
 """How many of the parts `make test` has; `make test-slow` has the others."""
 
@@ -62,7 +62,7 @@ def test_every_planner_adds_as_numpy_does(part):
             check_and_run(plan, random, "all-reduce", 0)
 
 
-@pytest.mark.parametrize("part", parts(2 * QUICK, 1))
+@pytest.mark.parametrize("part", parts(4 * QUICK, 1))
 @pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "all-reduce"])
 def test_the_other_collectives_are_right_too(part, collective):
     for random, topology in networks_of(part):

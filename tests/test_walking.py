@@ -155,7 +155,9 @@ def check_tree(plan, tree, links):
             assert edge.step is None or 1 <= edge.step <= plan.steps
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, marks=[pytest.mark.slow] if "planes" in spec else []) for spec in SPECS]
+)
 def test_every_tree_of_every_plan_spans_all_ranks_over_links_of_the_network(spec):
     tried = 0
     for plan in plans(spec):

@@ -207,7 +207,7 @@ proptest! {
     ) {
         for plan in plans_under(&topology, link_model, &options, collective) {
             let size = Bytes::known(at_least_a_byte_a_unit(&plan, size));
-            let plan = cut_coarsely(plan, size.get(), 32);
+            let plan = cut_coarsely(plan, size.get(), 8);
             let seen = trace(&plan, size);
             assert_loads(&plan, &seen);
             assert_causes(&plan, &seen);

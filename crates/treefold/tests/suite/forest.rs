@@ -36,22 +36,33 @@ fn seconds(plan: &Plan, size: Bytes) -> Seconds {
 
 #[test]
 fn trees_reach_the_rate_of_the_minimum_cuts() {
-    for spec in [
+    expect_the_rate_of_the_cuts(&[
         "torus:4x4",
-        "torus:8x8",
-        "torus:3x4x5",
-        "mesh:5x5",
         "mesh:4x7",
         "hypercube:4",
         "dgx2",
         "fattree:4,2",
-        "cluster:nodes=4,gpus=8,rails=8",
         "cluster:nodes=3,gpus=4,rails=2",
         "b4",
         "b4:skew=0.7,seed=5",
         "random:n=20,links=60,seed=1",
+    ]);
+}
+
+#[test]
+#[ignore = "takes seconds"]
+fn trees_of_larger_networks_reach_the_rate_of_the_minimum_cuts() {
+    expect_the_rate_of_the_cuts(&[
+        "torus:8x8",
+        "torus:3x4x5",
+        "mesh:5x5",
+        "cluster:nodes=4,gpus=8,rails=8",
         "random:n=40,links=100,seed=7",
-    ] {
+    ]);
+}
+
+fn expect_the_rate_of_the_cuts(specs: &[&str]) {
+    for spec in specs {
         let topology = Arc::new(from_spec(spec, None, None).unwrap());
         for collective in BOTH {
             let plan = plan(&topology, collective, "64GiB");
@@ -79,21 +90,32 @@ fn a_root_broadcasts_near_the_rate_of_its_minimum_cut() {
     }
 }
 
-/// The most GB/s of a rank's vector, from linear programs.
 #[test]
 fn an_all_to_all_comes_near_the_maximum_concurrent_flow() {
-    let size = parse_bytes("1GB").unwrap();
-    for (spec, most) in [
+    expect_the_concurrent_flow(&[
         ("torus:4x4", 32.0),
-        ("torus:8x8", 16.0),
         ("mesh:5x5", 13.3333),
         ("dgx2", 17.0667),
-        ("bigraph:4x8", 12.8),
-        ("cluster:nodes=4,gpus=8,rails=8", 66.6667),
         ("b4", 0.01875),
         ("b4:skew=0.7,seed=5", 0.024383),
+    ]);
+}
+
+#[test]
+#[ignore = "takes seconds"]
+fn an_all_to_all_of_a_larger_network_comes_near_the_maximum_concurrent_flow() {
+    expect_the_concurrent_flow(&[
+        ("torus:8x8", 16.0),
+        ("bigraph:4x8", 12.8),
+        ("cluster:nodes=4,gpus=8,rails=8", 66.6667),
         ("random:n=20,links=60,seed=1", 0.0694444),
-    ] {
+    ]);
+}
+
+/// Expect the most GB/s of a rank's vector, which linear programs gave, of plans and their simulations.
+fn expect_the_concurrent_flow(rates: &[(&str, f64)]) {
+    let size = parse_bytes("1GB").unwrap();
+    for (spec, most) in rates {
         let topology = Arc::new(from_spec(spec, None, None).unwrap());
         let plan = plan(&topology, Collective::AllToAll, "1GB");
         check(&plan).unwrap();
