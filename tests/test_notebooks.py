@@ -14,11 +14,9 @@ def test_there_are_two():
     assert len(NOTEBOOKS) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem == "papers" else []) for path in NOTEBOOKS],
-)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_prints_what_stands_in_it(path, tmp_path):
     written = nbformat.read(path, as_version=4)
     again = nbformat.from_dict(written.copy())

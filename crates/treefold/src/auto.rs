@@ -2,12 +2,16 @@
 //!
 //! Where latency decides, fewer trees than ranks are faster, so MultiTree is also tried with half its trees, a quarter,
 //! and so on. Together these tries cost as much as the first.
+//!
+//! A flow simulation of many chunks costs far more than its plan. So plans are simulated in the order of their analytic
+//! times, and none whose busiest link alone needs longer than the fastest plan so far.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::misfit;
 use crate::plan::Plan;
+use crate::plan::alpha_beta::Profile;
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::{Simulator, Watch};
 use crate::topology::Topology;
@@ -17,7 +21,7 @@ use crate::units::{Bytes, Seconds};
 pub struct Candidate {
     /// The name of the algorithm, and the number of trees if they are fewer than usual.
     pub algorithm: String,
-    /// The predicted time, or the misfit: the reason why the algorithm does not fit.
+    /// The predicted time, or a misfit: the reason why the algorithm does not fit, or cannot be the fastest.
     pub time: Result<Prediction>,
 }
 
@@ -36,8 +40,13 @@ struct Search<'a> {
     simulator: Simulator,
     size: Bytes,
     go_on: &'a mut dyn FnMut() -> bool,
-    best: Option<(Seconds, Plan)>,
-    candidates: Vec<Candidate>,
+    entries: Vec<Entry>,
+}
+
+/// What one algorithm enters into the race: its plan, or the misfit.
+struct Entry {
+    algorithm: String,
+    plan: Result<Plan>,
 }
 
 /// Returns the plan that is fastest for `options.size`, and the result of each algorithm.
@@ -70,11 +79,10 @@ pub fn plan(
     simulator: Simulator,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Plan, Vec<Candidate>)> {
-    let (size, best, candidates) = (options.size, None, Vec::new());
-    let mut search = Search { topology, simulator, size, go_on, best, candidates };
+    let mut search = Search { topology, simulator, size: options.size, go_on, entries: Vec::new() };
     for planner in PLANNERS {
         if planner.is_quick(topology) {
-            search.attempt(planner.name, planner.name.into(), options)?;
+            search.enter(planner.name, planner.name.into(), options)?;
         } else {
             search.leave_out(planner.name);
         }
@@ -82,51 +90,94 @@ pub fn plan(
     if options.trees.is_none() && search.fits("multitree") {
         search.fewer_trees(options)?;
     }
-    match search.best {
-        Some((_, plan)) => Ok((plan, search.candidates)),
-        None => misfit!("no algorithm has a plan of {} for {}", options.collective, topology.name()),
-    }
+    let Some((best, times)) = search.race()? else {
+        misfit!("no algorithm has a plan of {} for {}", options.collective, topology.name());
+    };
+    let (names, mut plans): (Vec<_>, Vec<_>) =
+        search.entries.into_iter().map(|Entry { algorithm, plan }| (algorithm, plan)).unzip();
+    let plan = plans.swap_remove(best)?;
+    Ok((plan, names.into_iter().zip(times).map(|(algorithm, time)| Candidate { algorithm, time }).collect()))
 }
 
 impl Search<'_> {
-    /// Plans with `algorithm`, and lists it with the time of its plan or the reason why it does not fit.
-    fn attempt(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
-        let time = match planners::plan(algorithm, self.topology, options) {
-            Ok(plan) => Ok(self.timed(plan)?),
-            Err(reason) if reason.is_misfit() => Err(reason),
-            Err(mistake) => return Err(mistake),
-        };
-        self.candidates.push(Candidate { algorithm: name, time });
-        Ok(())
+    /// Plans with `algorithm`, and enters the plan, or the reason why the algorithm does not fit.
+    fn enter(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
+        let plan = planners::plan(algorithm, self.topology, options);
+        match plan {
+            Err(mistake) if !mistake.is_misfit() => Err(mistake),
+            plan => {
+                self.entries.push(Entry { algorithm: name, plan });
+                Ok(())
+            }
+        }
     }
 
-    /// Lists an algorithm that would take long.
+    /// Enters an algorithm that would take long, without a plan.
     fn leave_out(&mut self, algorithm: &str) {
         let (ranks, links) = (self.topology.ranks(), self.topology.links().len());
         let text = format!("takes long with {ranks} ranks and {links} links: not tried unless it is named");
-        self.candidates.push(Candidate { algorithm: algorithm.into(), time: Err(Error::new(text).misfit()) });
-    }
-
-    /// Returns the time of a plan, and keeps the plan if it is the fastest so far.
-    fn timed(&mut self, plan: Plan) -> Result<Prediction> {
-        let [seconds, latency] =
-            self.simulator.seconds(&plan, [self.size, Bytes::known(1)], Watch::asking(&mut |_| (self.go_on)()))?;
-        if self.best.as_ref().is_none_or(|(least, _)| seconds < *least) {
-            self.best = Some((seconds, plan));
-        }
-        Ok(Prediction { seconds, latency: latency.min(seconds) })
+        self.entries.push(Entry { algorithm: algorithm.into(), plan: Err(Error::new(text).misfit()) });
     }
 
     fn fits(&self, algorithm: &str) -> bool {
-        self.candidates.iter().any(|candidate| candidate.algorithm == algorithm && candidate.time.is_ok())
+        self.entries.iter().any(|entry| entry.algorithm == algorithm && entry.plan.is_ok())
     }
 
     fn fewer_trees(&mut self, options: &Options) -> Result<()> {
         let halves = std::iter::successors(Some(self.topology.ranks() / 2), |trees| Some(trees / 2));
         for trees in halves.take_while(|&trees| trees > 0) {
             let name = format!("multitree, {trees} {}", if trees == 1 { "tree" } else { "trees" });
-            self.attempt("multitree", name, &Options { trees: Some(trees), ..options.clone() })?;
+            self.enter("multitree", name, &Options { trees: Some(trees), ..options.clone() })?;
         }
         Ok(())
+    }
+
+    /// Simulates all plans that may be the fastest. Returns the number of the fastest, if there are plans, and the
+    /// result of each entry.
+    fn race(&mut self) -> Result<Option<(usize, Vec<Result<Prediction>>)>> {
+        let mut best = None;
+        let mut times = Vec::with_capacity(self.entries.len());
+        for number in self.in_order() {
+            let time = self.time(number, best)?;
+            let done = time.as_ref().ok().map(|time| (time.seconds, number));
+            best = best.into_iter().chain(done).min();
+            times.push((number, time));
+        }
+        times.sort_by_key(|&(number, _)| number);
+        Ok(best.map(|(_, number)| (number, times.into_iter().map(|(_, time)| time).collect())))
+    }
+
+    /// Returns the numbers of all entries; those that will probably be the fastest are first.
+    fn in_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        if self.simulator == Simulator::Flow {
+            let time = |plan: &Plan| (false, Profile::new(plan).seconds(self.size));
+            order.sort_by_cached_key(|&number| self.entries[number].plan.as_ref().map_or((true, Seconds::ZERO), time));
+        }
+        order
+    }
+
+    /// Returns the time of a plan, or the reason why it has none: a misfit, or that it cannot be faster than `best`.
+    fn time(&mut self, number: usize, best: Option<(Seconds, usize)>) -> Result<Result<Prediction>> {
+        let plan = match &self.entries[number].plan {
+            Ok(plan) => plan,
+            Err(reason) => return Ok(Err(reason.clone())),
+        };
+        let reason = best.and_then(|(least, fastest)| self.why_slower(plan, least, &self.entries[fastest].algorithm));
+        if let Some(reason) = reason {
+            return Ok(Err(reason));
+        }
+        let [seconds, latency] =
+            self.simulator.seconds(plan, [self.size, Bytes::known(1)], Watch::asking(&mut |_| (self.go_on)()))?;
+        Ok(Ok(Prediction { seconds, latency: latency.min(seconds) }))
+    }
+
+    /// Returns why a plan cannot be as fast as `fastest`, which takes the time `least`: a link needs longer.
+    fn why_slower(&self, plan: &Plan, least: Seconds, fastest: &str) -> Option<Error> {
+        let needed = plan.rate()?.seconds_for(self.size.get() as f64);
+        (self.simulator == Simulator::Flow && needed > least).then(|| {
+            let text = format!("not simulated: its busiest link alone needs {needed}, and {fastest} takes {least}");
+            Error::new(text).misfit()
+        })
     }
 }
