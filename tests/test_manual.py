@@ -72,6 +72,14 @@ def test_commands_on_the_pages_of_algorithms_run(tmp_path):
     assert len(written) == 1 + len(treefold.algorithms())
 
 
+def test_the_table_of_algorithms_in_the_readme_is_that_of_the_planners():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*`) \| ([\w-]+)[^|]* \|", text, re.MULTILINE)
+    told = {name: collectives for names, collectives in rows for name in re.findall(r"`([\w-]+)`", names)}
+    algorithms = {name: told.get(name) for name in treefold.algorithms()}
+    assert algorithms == {name: treefold.planning.collectives(name) for name in algorithms}
+
+
 def test_the_validation_names_figures_that_exist(tmp_path):
     written = repository.write_validation(ROOT, tmp_path)
     text = "".join((tmp_path / page).read_text(encoding="utf-8") for _, page in written)

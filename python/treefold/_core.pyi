@@ -31,6 +31,7 @@ def read_options(what: str, given: dict[str, Any]) -> dict[str, Any]: ...
 class Algorithm:
     name: Final[str]
     summary: Final[str]
+    collectives: Final[Literal["all-reduce", "all", "each"]]
     in_network: Final[bool]
     most_work: Final[int]
 

@@ -78,7 +78,7 @@ def _race(
 
 
 def _attempt(name: str, request: Request, least: float) -> tuple[Plan | None, Candidate]:
-    """Plan with one algorithm and time its plan; the candidate says why if it does not fit or needs more than `least`."""
+    """Plan with one algorithm and time its plan; the candidate says why if it does not fit or cannot be the fastest."""
     try:
         asked = replace(request, algorithm=name, options=without_foreign(request.options, name))
         plan = planning.plan(asked).plan

@@ -21,15 +21,23 @@ NETWORKS = {
 }
 """The networks on which pictures show the algorithms that do not fit a torus."""
 
+HEAD = """# Algorithms
+
+`auto`, the default, plans with each algorithm that fits and takes the fastest plan. Some plan all-reduces only. Most
+plan all collectives: a reduce-scatter or a broadcast is a part of their all-reduce, and blocks travel along the same
+trees. `forest` plans each in its own way, at the best rate.
+
+| name | collectives | what it is |
+|---|---|---|"""
+
 
 def write(pages: Path) -> list[tuple[str, str]]:
     """Write the pages, and return their titles and paths."""
     folder = pages / "algorithms"
     folder.mkdir()
     listed = treefold.algorithms()
-    rows = "\n".join(f"| [`{name}`]({name}.md) | {summary} |" for name, summary in listed.items())
-    head = "# Algorithms\n\n`auto`, the default, plans with each algorithm that fits and takes the fastest plan.\n\n"
-    (folder / "index.md").write_text(f"{head}| name | what it is |\n|---|---|\n{rows}\n", encoding="utf-8")
+    rows = [f"| [`{name}`]({name}.md) | {planning.collectives(name)} | {listed[name]} |" for name in listed]
+    (folder / "index.md").write_text("\n".join([HEAD, *rows, ""]), encoding="utf-8")
     for name, summary in listed.items():
         (folder / f"{name}.md").write_text(_page(name, summary, folder), encoding="utf-8")
     return [("All algorithms", "algorithms/index.md"), *((name, f"algorithms/{name}.md") for name in listed)]

@@ -74,6 +74,8 @@ pub struct Algorithm {
     name: &'static str,
     /// What it does, in one line.
     summary: &'static str,
+    /// The collectives that it plans: `all-reduce`, `all`, or `each`.
+    collectives: &'static str,
     /// Whether switches reduce in its plans.
     in_network: bool,
     /// The most ranks times links for which its planner takes seconds only.
@@ -84,9 +86,10 @@ pub struct Algorithm {
 #[pyfunction]
 pub fn algorithms() -> Vec<Algorithm> {
     let all = planners::PLANNERS.iter();
-    all.map(|&planners::Planner { name, summary, in_network, most_work, .. }| Algorithm {
+    all.map(|&planners::Planner { name, summary, collectives, in_network, most_work, .. }| Algorithm {
         name,
         summary,
+        collectives: collectives.words(),
         in_network,
         most_work,
     })

@@ -43,6 +43,8 @@ pub struct Planner {
     pub name: &'static str,
     /// A description in a few words.
     pub summary: &'static str,
+    /// The collectives that it plans.
+    pub collectives: Collectives,
     /// Whether switches reduce in its plans.
     pub in_network: bool,
     /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
@@ -50,6 +52,35 @@ pub struct Planner {
     /// The function that makes a plan of an all-reduce, or of the collective that the options name, or returns why the
     /// algorithm does not fit the network and which one would. From a plan of an all-reduce others are derived.
     pub plan: Plans,
+}
+
+/// The collectives that an algorithm plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collectives {
+    /// All-reduces, and no other.
+    AllReduce,
+    /// All collectives: each is a part of its all-reduce, or its blocks travel along the same trees.
+    Derived,
+    /// All collectives: each has a plan of its own.
+    Each,
+}
+
+impl Collectives {
+    /// Returns a few words for tables.
+    ///
+    /// ```
+    /// use treefold::planners::PLANNERS;
+    ///
+    /// let words = |name| PLANNERS.iter().find(|one| one.name == name).map(|planner| planner.collectives.words());
+    /// assert_eq!((words("ring"), words("forest"), words("p2p")), (Some("all"), Some("each"), Some("all-reduce")));
+    /// ```
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all-reduce",
+            Self::Derived => "all",
+            Self::Each => "each",
+        }
+    }
 }
 
 /// All algorithms of the core.
@@ -72,21 +103,24 @@ pub const PLANNERS: &[Planner] = &[
         "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
         multiring::plan,
     ),
-    planner("ring2d", "rings along rows and columns, four at once", ring2d::plan),
+    Planner {
+        collectives: Collectives::AllReduce,
+        ..planner("ring2d", "rings along rows and columns, four at once", ring2d::plan)
+    },
     planner("dbtree", "NCCL's double binary tree, streamed", dbtree::plan),
     planner("halving-doubling", "recursive halving and doubling", halving_doubling::plan),
     planner("hdrm", "halving-doubling with ranks mapped to a BiGraph", hdrm::plan),
     planner("multitree", "one tree for each rank, scheduled without contention", multitree::plan),
     Planner {
+        collectives: Collectives::Each,
         most_work: 300_000,
-        ..planner(
-            "forest",
-            "trees out of every rank at the best rate, for all-gathers, reduce-scatters and all-to-alls",
-            forest::plan,
-        )
+        ..planner("forest", "trees out of every rank at the best rate, with an order of messages", forest::plan)
     },
     planner("ps", "one parameter server, to which all ranks send and which sends to all", ps::plan),
-    planner("p2p", "every rank sends its vector to every other", p2p::plan),
+    Planner {
+        collectives: Collectives::AllReduce,
+        ..planner("p2p", "every rank sends its vector to every other", p2p::plan)
+    },
     planner(
         "psld",
         "several parameter servers, each with a part of the vector in proportion to its bandwidth",
@@ -110,9 +144,10 @@ pub const PLANNERS: &[Planner] = &[
 
 type Plans = fn(&Arc<Topology>, &Options) -> Result<Draft>;
 
-/// Returns a planner that is quick on every network, and in whose plans switches only forward.
+/// Returns a planner of all-reduces, from which others are derived; it is quick on every network, and in its plans
+/// switches only forward.
 const fn planner(name: &'static str, summary: &'static str, plan: Plans) -> Planner {
-    Planner { name, summary, in_network: false, most_work: usize::MAX, plan }
+    Planner { name, summary, collectives: Collectives::Derived, in_network: false, most_work: usize::MAX, plan }
 }
 
 impl Planner {

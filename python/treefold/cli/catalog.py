@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from treefold import auto, declared
+from treefold import auto, declared, planning
 from treefold.cli.options import Json, read_machine
 from treefold.cli.terminal import show
 from treefold.errors import TreefoldError
 from treefold.options import Machine
-from treefold.report import key_values
+from treefold.report.align import align
 
 
 def algorithms(as_json: Json = False) -> None:
@@ -24,7 +24,20 @@ def algorithms(as_json: Json = False) -> None:
 
     """
     listed = auto.algorithms()
-    show(listed, as_json, lambda: f"{key_values(listed)}\n# streamed: each node passes chunks on as they arrive")
+    show(listed, as_json, lambda: _table(listed))
+
+
+def _table(listed: dict[str, str]) -> str:
+    """Return rows of all algorithms with the collectives that they plan, and explain the words of the table."""
+    head = ["algorithm", "plans", "idea"]
+    rows = [[name, planning.collectives(name), summary] for name, summary in listed.items()]
+    return "\n".join([align([head, *rows], left={0, 1, 2}), *_WORDS])
+
+
+_WORDS = (
+    "# plans: all-reduces only; all collectives, which are derived from the all-reduce; or each in a way of its own",
+    "# streamed: each node passes chunks on as they arrive",
+)
 
 
 def machine(

@@ -15,7 +15,7 @@ from treefold import _core, checks, progress
 from treefold._core import Forest, Plan, Topology
 from treefold.planning.request import Request
 
-__all__ = ["is_fabric", "is_in_network", "is_quick"]
+__all__ = ["collectives", "is_fabric", "is_in_network", "is_quick"]
 """What is of use outside of the package."""
 
 
@@ -33,6 +33,8 @@ class SolverPlanner(NamedTuple):
     """What it does, in one line."""
     gap: str
     """What the gap means that it proves; {} stands for the gap in percent."""
+    collectives: str = "all"
+    """The collectives that it plans; all others than all-reduces are derived."""
     in_network: bool = False
     """Whether switches reduce in its plans."""
     most_work: float = math.inf
@@ -63,6 +65,27 @@ PLANNERS = {
         most_work=30_000,
     ),
 }
+
+
+def collectives(algorithm: str) -> str:
+    """Return which collectives an algorithm plans: `all-reduce` only, `all`, or `each`.
+
+    Where it is `all`, the other collectives are derived: each is a part of the all-reduce, or its blocks travel along
+    the same trees. Where it is `each`, every collective has a plan of its own.
+
+    Args:
+        algorithm: One of `treefold.algorithms()`.
+
+    Raises:
+        TreefoldError: If the algorithm is unknown.
+
+    Example:
+        >>> [treefold.planning.collectives(name) for name in ("p2p", "ring", "forest")]
+        ['all-reduce', 'all', 'each']
+
+    """
+    algorithm = checks.name("algorithm", algorithm, [*CORE, *PLANNERS])
+    return (PLANNERS.get(algorithm) or CORE[algorithm]).collectives
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
