@@ -1,4 +1,4 @@
-"""Random connected networks: plans of all planners and collectives are right by `check` and NumPy, and beat no bound."""
+"""Random connected networks: plans of all planners and collectives are right by two oracles, and beat no bound."""
 
 from random import Random
 
