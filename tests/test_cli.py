@@ -294,6 +294,31 @@ def test_ranks_are_positions_among_all_accelerators():
     assert names == [["D"], ["B", "D"], ["A", "C"]]
 
 
+@pytest.mark.parametrize("node_cap", [None, "100MB/s"])
+def test_idle_accelerators_relay_unless_they_may_not(node_cap):
+    def passed(plan):
+        edges = (edge for tree in plan.trees() for edge in (*tree.reduce(), *tree.broadcast()))
+        return {node.partition("/")[0] for edge in edges for node in edge.route} - set(plan.topology.rank_names)
+
+    relayed = library.topology("b4", ranks="0-5", node_cap=node_cap)
+    alone = library.without_relays(relayed)
+    assert alone.accelerator_names == relayed.accelerator_names
+    assert passed(library.plan(relayed, "packing"))
+    assert not passed(library.plan(alone, "packing"))
+    rates = [library.bound(network).all_reduce.rate_Bps for network in (relayed, alone)]
+    assert rates[0] > rates[1]
+
+
+def test_replanning_without_relays_keeps_the_ranks(tmp_path):
+    plan, new = tmp_path / "plan.json", tmp_path / "new.json"
+    options = ("--ranks", "0-5", "--relays", "none")
+    assert command("plan", "b4", *options, "-a", "packing", "-o", str(plan)).returncode == 0
+    assert command("replan", str(plan), "b4:skew=0.5,seed=1", "--relays", "none", "-o", str(new)).returncode == 0
+    network = library.load_plan(new).topology
+    assert network.ranks == 6
+    assert {link.source for link in network.links()} <= set(network.rank_names)
+
+
 @pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 def test_ranges_of_numeric_names_are_names():
     network = {

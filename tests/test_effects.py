@@ -46,6 +46,7 @@ NETWORK = {
     "--node-cap": ["2GB/s"],
     "--ranks": ["0-2"],
     "--rank-order": ["0,2,1,3"],
+    "--relays": ["none", "--ranks", "0-2"],
 }
 SIMULATOR = {
     "--simulator": ["packet"],
@@ -96,7 +97,7 @@ EFFECTS = {
         "--size": ["1KiB"],
         "--collective": ["all-gather"],
         "--root": ["1", "--collective", "broadcast"],
-        **{option: value for option, value in NETWORK.items() if option != "--rank-order"},
+        **{option: value for option, value in NETWORK.items() if option not in ("--rank-order", "--relays")},
     },
     "simulate": {
         "--collective": ["all-gather"],
@@ -131,7 +132,7 @@ EFFECTS = {
         "--numbers": ["fp32"],
         "--sharding": ["zero-1"],
         "--accumulate": ["2"],
-        **NETWORK,
+        **{option: value for option, value in NETWORK.items() if option != "--relays"},
         **SIMULATOR,
     },
     "machine": {"--machine": ["machine.toml"], "--set": ["virtual_channels=2"], "--json": []},
@@ -147,6 +148,11 @@ REPLACED = {
     ("compare", "--sizes"): (["full:4", "-a", "ring"], ["--sizes", "1KiB"]),
     ("compare", "--all"): (["torus:4x4", "--sizes", "1KiB:1MiB"], ["--all"]),
     ("train", "--algorithm"): (["alexnet", "full:4", "--accelerator", "h100"], ["-a", "ring"]),
+    ("bound", "--relays"): (["full:4", "--ranks", "0-2"], ["--relays", "none"]),
+    ("train", "--relays"): (
+        ["alexnet", "ring:4", "-a", "dbtree", "--accelerator", "h100", "--ranks", "0-2"],
+        ["--relays", "none"],
+    ),
     ("train", "--accelerator"): (["alexnet", "full:4", "-a", "ring"], ["--accelerator", "h100"]),
 }
 """Options that need another use of their command: its arguments without them, and with them."""

@@ -2,8 +2,8 @@
 
 The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). The functions are:
 
-- networks: `topology` makes one, `describe` counts its parts, and `bound` says which rates and latency no all-reduce on
-  it can beat.
+- networks: `topology` makes one, `without_relays` leaves out what works for others, `describe` counts its parts, and
+  `bound` says which rates and latency no all-reduce on it can beat.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
     from treefold.exporters import save
     from treefold.files.plans import load_plan
-    from treefold.networks import LINK_MODELS, describe, topology
+    from treefold.networks import LINK_MODELS, describe, topology, without_relays
     from treefold.options import Machine, PlannerOptions
     from treefold.plans import check, plan, replan, summarize
     from treefold.runtime import run
@@ -53,7 +53,7 @@ _HOMES = {
     "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
-    "networks": ("LINK_MODELS", "describe", "topology"),
+    "networks": ("LINK_MODELS", "describe", "topology", "without_relays"),
     "options": ("Machine", "PlannerOptions"),
     "plans": ("check", "plan", "replan", "summarize"),
     "runtime": ("run",),
@@ -102,6 +102,7 @@ __all__ = [
     "trace",
     "train",
     "training",
+    "without_relays",
 ]
 
 

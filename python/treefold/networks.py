@@ -44,7 +44,7 @@ def topology(
             out the caps that a file has, such as one that `treefold probe` wrote.
         ranks: The accelerators that are ranks, in rank order, by index in `Topology.accelerator_names` or by
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
-            not a rank does nothing but relay.
+            not a rank is idle: plans may pass through it, unless `without_relays` takes its links away.
         rank_order: The same ranks in another order, by index or by name: rank r is `rank_order[r]`. It lists every rank
             exactly once, and `ring` visits them in this order. By default the order is that of `ranks`, and `ring`
             looks for a short one.
@@ -89,6 +89,34 @@ def _with_ranks(
             f"rank order {checks.shown(rank_order)} does not list each of the {len(members)} ranks once{missing}"
         )
     return network.with_ranks(ordered, ordered=rank_order is not None)
+
+
+def without_relays(network: Topology | str) -> Topology:
+    """Return the network without the links of accelerators that are no ranks, because these work for other jobs.
+
+    Args:
+        network: A `Topology`, a spec, or the path of a file.
+
+    Raises:
+        TreefoldError: If a spec or file does not describe a network, or ranks cannot reach each other any more.
+
+    Example:
+        >>> corner = treefold.topology("mesh:3x3", ranks="0,1,3")
+        >>> corner.num_links, treefold.without_relays(corner).num_links
+        (24, 4)
+
+    """
+    from treefold.importers.caps import capped_nodes
+
+    network = as_network(network)
+    idle = {node.name for node in network.nodes() if node.rank is None and not node.is_switch}
+    closed = idle | {switch for name, switch in capped_nodes(network).items() if name in idle}
+    pairs = {(link.source, link.target) for link in network.links() if {link.source, link.target} & closed}
+    try:
+        return network.without_links(sorted(pairs), one_way=True)
+    except TreefoldError as error:
+        problem = f"relays none: only idle accelerators join some ranks ({error}); let them relay, or choose others"
+        raise TreefoldError(problem) from None
 
 
 def with_ranks_of(network: Topology, old: Topology) -> Topology:

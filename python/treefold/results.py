@@ -43,7 +43,7 @@ class NetworkSummary(Record):
         accelerators: How many nodes compute, ranks or not.
         switches: How many nodes only forward, or reduce and multicast.
         links: How many links there are, each in one direction: a cable is two.
-        ranks: How many accelerators take part in collectives; the others only relay.
+        ranks: How many accelerators take part in collectives; the others are idle.
         reduce: How many switches can reduce.
         multicast: How many switches can multicast.
 

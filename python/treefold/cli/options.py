@@ -75,8 +75,8 @@ class NetworkOptions:
         str | None,
         _network(
             "RATE",
-            "The bandwidth of all links of a spec, for example 100Gbit/s; in a file, that of the links without one, "
-            "and needed if there are any.",
+            "The bandwidth of a spec's links, such as 100Gbit/s; in a file, of those without one; needed if there are "
+            "any.",
         ),
     ] = None
     latency: Annotated[
@@ -99,8 +99,7 @@ class NetworkOptions:
         str | None,
         _network(
             "LIST",
-            "Use these accelerators as ranks, in this order: names, or indices from 0, such as 0-7,12; all others "
-            "relay.",
+            "Use these accelerators as ranks, in this order: names, or indices from 0, such as 0-7,12.",
         ),
     ] = None
     rank_order: Annotated[
@@ -109,6 +108,11 @@ class NetworkOptions:
             "LIST",
             "Reorder the ranks: list each once, as in --ranks; the first is rank 0. ring visits them in this order.",
         ),
+    ] = None
+
+    relays: Annotated[
+        str | None,
+        _network("all|none", "Let all idle accelerators relay, or none."),
     ] = None
 
     def load(self, source: str) -> Topology:
@@ -127,7 +131,8 @@ class NetworkOptions:
             if value is not None and not any(isclose(getattr(link, name), value) for link in loaded.links()):
                 what = name.partition("_")[0]
                 warn(source, f"--{what} has no effect: all links have a {what}")
-        return loaded
+        is_free = self.relays is None or checks.name("relays", self.relays, ("all", "none")) == "all"
+        return loaded if is_free else networks.without_relays(loaded)
 
 
 Collective = Annotated[

@@ -66,7 +66,7 @@ def _role(node: Node) -> str:
     if node.is_switch:
         abilities = [name for name, has in (("reduces", node.reduces), ("multicasts", node.multicasts)) if has]
         return ", ".join(["switch", *abilities])
-    return "relays only" if node.rank is None else f"rank {node.rank}"
+    return "idle" if node.rank is None else f"rank {node.rank}"
 
 
 def _links(links: Sequence[Link]) -> list[list[str]]:
