@@ -313,10 +313,12 @@ def test_replanning_without_relays_keeps_the_ranks(tmp_path):
     plan, new = tmp_path / "plan.json", tmp_path / "new.json"
     options = ("--ranks", "0-5", "--relays", "none")
     assert command("plan", "b4", *options, "-a", "packing", "-o", str(plan)).returncode == 0
-    assert command("replan", str(plan), "b4:skew=0.5,seed=1", "--relays", "none", "-o", str(new)).returncode == 0
-    network = library.load_plan(new).topology
-    assert network.ranks == 6
-    assert {link.source for link in network.links()} <= set(network.rank_names)
+    for relays, are_idle in (((), True), (("--relays", "None"), True), (("--relays", "all"), False)):
+        assert command("replan", str(plan), "b4:skew=0.5,seed=1", *relays, "-o", str(new)).returncode == 0
+        network = library.load_plan(new).topology
+        assert network.ranks == 6
+        assert ({link.source for link in network.links()} <= set(network.rank_names)) == are_idle
+    assert "relays 'some' is unknown; known are all, none" in command("plan", "b4", "--relays", "some").stderr
 
 
 @pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")

@@ -223,6 +223,20 @@ def test_auto_says_why(simulator):
     assert [c["algorithm"] for c in candidates if c["reason"] and "torus" in c["reason"]] == ["ring2d"]
 
 
+def test_auto_tries_few_steps_and_simulates_nothing_that_a_link_makes_slower():
+    asked = "--size", "16KiB", "--simulator", "flow", "--collective", "all-gather"
+    candidates = output("plan", "bigraph:4x8", *asked)["choice"]["candidates"]
+    assert "forest, 1 step" in [candidate["algorithm"] for candidate in candidates if candidate["time_s"]]
+    least = min(candidate["time_s"] for candidate in candidates if candidate["time_s"])
+    slow = [each["algorithm"] for each in candidates if (each["reason"] or "").startswith("not simulated: its busiest")]
+    assert {"ps", "packing"} <= set(slow)
+    for name in slow:
+        algorithm, _, trees = name.partition(", ")
+        options = {"trees": int(trees.split()[0])} if trees else {}
+        plan = treefold.plan("bigraph:4x8", algorithm, size_bytes="16KiB", collective="all-gather", **options)
+        assert treefold.simulate(plan, size_bytes="16KiB", simulator="flow").time_s > least
+
+
 def test_one_rank_takes_no_time_and_has_no_bound(tmp_path):
     alone = ("full:8", "--ranks", "0")
     bounds = output("bound", *alone)

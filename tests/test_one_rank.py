@@ -49,5 +49,5 @@ def test_a_plan_of_one_rank_whose_tree_reaches_others_is_refused():
     document["topology"] = json.loads(treefold.topology("full:2", ranks="0").to_json())
     plan = treefold.Plan.from_json(json.dumps(document))
     assert not treefold.check(plan).correct
-    with pytest.raises(treefold.TreefoldError, match="GPU1 is no rank and only relays; it cannot be a tree node"):
+    with pytest.raises(treefold.TreefoldError, match="GPU1 is no rank, and may only relay; it cannot be a tree node"):
         treefold.summarize(plan)

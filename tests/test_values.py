@@ -196,7 +196,10 @@ PLAN = treefold.plan("ring:4", "ring")
         (lambda: treefold.topology("ring:4", ranks=5), "ranks 5 are not a list; write for example 0-7,12"),
         (lambda: treefold.compare("ring:4", sizes_bytes=8), "sizes 8 are not a list"),
         (lambda: treefold.tables(PLAN, machine=3), "machine 3 is not a treefold.Machine; write for example"),
-        (lambda: treefold.without_relays(treefold.topology("ring:4", ranks="0,2")), "only idle accelerators join"),
+        (
+            lambda: treefold.without_relays(treefold.topology("ring:4", ranks="0,2")),
+            "ring:4: without idle accelerators, some ranks do not reach others",
+        ),
         (lambda: treefold.topology("ring:4", rank_order="0,1,2"), "of the 4 ranks once; GPU3 missing"),
         (lambda: treefold.topology("ring:99999999999"), "'99999999999' is too large"),
         (lambda: treefold.plan("ring:4", simulator=7), "simulator 7 is not a name"),

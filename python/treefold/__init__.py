@@ -2,7 +2,7 @@
 
 The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). The functions are:
 
-- networks: `topology` makes one, `without_relays` leaves out what works for others, `describe` counts its parts, and
+- networks: `topology` makes one, `without_relays` has idle accelerators relay nothing, `describe` counts its parts, and
   `bound` says which rates and latency no all-reduce on it can beat.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.

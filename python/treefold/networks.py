@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from treefold import _core, checks
-from treefold._core import Plan, Topology
+from treefold._core import Link, Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.ranks import places_of
 from treefold.results import NetworkSummary
@@ -106,28 +106,37 @@ def without_relays(network: Topology | str) -> Topology:
         (24, 4)
 
     """
+    network = as_network(network)
+    pairs = [(link.source, link.target) for link in _links_of_idle(network)]
+    try:
+        return network.without_links(sorted(set(pairs)), one_way=True)
+    except TreefoldError as error:
+        problem = f"without idle accelerators, some ranks do not reach others ({error})"
+        raise TreefoldError(f"{network.name}: {problem}; let them relay, or choose other ranks") from None
+
+
+def _links_of_idle(network: Topology) -> list[Link]:
+    """Return the links of accelerators that are no ranks, and those behind their caps."""
     from treefold.importers.caps import capped_nodes
 
-    network = as_network(network)
     idle = {node.name for node in network.nodes() if node.rank is None and not node.is_switch}
     closed = idle | {switch for name, switch in capped_nodes(network).items() if name in idle}
-    pairs = {(link.source, link.target) for link in network.links() if {link.source, link.target} & closed}
-    try:
-        return network.without_links(sorted(pairs), one_way=True)
-    except TreefoldError as error:
-        problem = f"relays none: only idle accelerators join some ranks ({error}); let them relay, or choose others"
-        raise TreefoldError(problem) from None
+    return [link for link in network.links() if link.source in closed or link.target in closed]
 
 
-def with_ranks_of(network: Topology, old: Topology) -> Topology:
+def like(network: Topology, old: Topology, relays: str | None = None) -> Topology:
     """Return a changed network with the ranks that it had, if it has no choice of ranks of its own.
 
-    Ranks that are gone are left out. If all accelerators were ranks, in the order of the file, they are so again.
+    Ranks that are gone are left out. If all accelerators were ranks, in the order of the file, they are so again. Idle
+    accelerators relay as `relays` says, `all` or `none`; by default none does if none had links in the old network.
     """
     names = network.accelerator_names
     kept = [names.index(name) for name in old.rank_names if name in names]
     has_own = network.rank_names != names
-    return network if has_own or old.rank_names == old.accelerator_names or not kept else network.with_ranks(kept)
+    if not has_own and old.rank_names != old.accelerator_names and kept:
+        network = network.with_ranks(kept)
+    were_closed = old.ranks < old.accelerators and not _links_of_idle(old)
+    return without_relays(network) if relays == "none" or (relays is None and were_closed) else network
 
 
 def as_network(network: Topology | str) -> Topology:

@@ -191,7 +191,8 @@ class PlannerOptions:
             is lower. Only packing and mtree accept it. Source: MTree, section III-A.
         steps: The maximum number of steps, each of which waits for the one before it. Fewer steps have less latency,
             and more of them use bandwidth better; an all-reduce needs twice as many as an all-gather. By default the
-            number has no limit, and nothing waits for the end of a step. Only forest accepts it. Source: SCCL.
+            number has no limit, and forest takes steps only where they are the fastest. Only forest accepts it.
+            Source: SCCL.
         rho: The fraction of the total rate that must remain when mtree replaces its trees by trees of less height,
             above 0 and at most 1. Only mtree accepts it. Source: MTree, section III-A.
         tree_rate: The rate that mtree gives a tree each time it grows one: at most a quarter of the largest bandwidth

@@ -11,10 +11,12 @@ class Candidate(Record):
     """An algorithm that `auto` considered, as `treefold plan --json` lists it under `choice`.
 
     Attributes:
-        algorithm: The algorithm, with the number of trees if that was limited.
-        time_s: The predicted time, in seconds; None if the algorithm was not tried or does not fit.
+        algorithm: The algorithm, with its number of trees or steps where `auto` tried several.
+        time_s: The predicted time, in seconds; None if the algorithm was not tried, does not fit,
+            or cannot be the fastest.
         latency_s: The seconds of that time that even a vector of one byte takes; None if `time_s` is None.
-        reason: The reason why the algorithm was not tried or does not fit; None if it has a time.
+        reason: The reason why the algorithm was not tried, does not fit, or cannot be the fastest; None if it has a
+            time.
 
     Example:
         >>> from treefold.results import Candidate
@@ -38,7 +40,7 @@ class Choice(Record):
     Attributes:
         simulator: The simulator that compared the candidates (`model` in dictionaries and JSON).
         size_bytes: The size for which the candidates were compared, in bytes.
-        candidates: All candidates, in the order in which they were tried.
+        candidates: All candidates, in the order of the list of algorithms.
 
     Example:
         >>> from treefold.results import Candidate, Choice

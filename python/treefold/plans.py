@@ -9,7 +9,7 @@ from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
-from treefold.networks import as_network, describe, with_ranks_of
+from treefold.networks import as_network, describe, like
 from treefold.options import PlannerOptions
 from treefold.planning.request import (
     DEFAULT_SIZE_BYTES,
@@ -207,7 +207,7 @@ def _requests(
     plan: Plan, network: Topology | str, algorithm: str | None, size_bytes: int, given: Mapping[str, Any]
 ) -> Iterator[Request]:
     """Yield what to ask of planners when a network has changed, what is best first."""
-    network = network if isinstance(network, Topology) else with_ranks_of(as_network(network), plan.topology)
+    network = network if isinstance(network, Topology) else like(as_network(network), plan.topology)
     asked = read_options(replan, given)
     names = auto.names()
     own = plan.algorithm if plan.algorithm in names else "auto"

@@ -145,7 +145,7 @@ pub struct Node {
     /// The number of the node. Ranks have the numbers 0 to ranks - 1; then come the accelerators that only relay, and
     /// then the switches, each in the order of the file or generator.
     number: u32,
-    /// The rank of the node; None for a switch, and for an accelerator that only relays.
+    /// The rank of the node; None for a switch, and for an idle accelerator.
     rank: Option<u32>,
     /// Whether the node is a switch.
     is_switch: bool,

@@ -1,7 +1,8 @@
 //! Finds the fastest plan for a size: a simulator predicts the times of the plans of all planners that fit.
 //!
 //! Where latency decides, fewer trees than ranks are faster, so MultiTree is also tried with half its trees, a quarter,
-//! and so on. Together these tries cost as much as the first.
+//! and so on. Together these tries cost as much as the first. On small switched networks, `forest` is also simulated
+//! with the fewest steps, as it judges by the analytic model, which knows little of streams that share links.
 //!
 //! A flow simulation of many chunks costs far more than its plan. So plans are simulated in the order of their analytic
 //! times, and none whose busiest link alone needs longer than the fastest plan so far.
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::misfit;
 use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
+use crate::planners::forest::few_steps;
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::{Simulator, Watch};
 use crate::topology::Topology;
@@ -19,7 +21,7 @@ use crate::units::{Bytes, Seconds};
 
 /// The result of one algorithm.
 pub struct Candidate {
-    /// The name of the algorithm, and the number of trees if they are fewer than usual.
+    /// The name of the algorithm, and its number of trees or steps if they are fewer than usual.
     pub algorithm: String,
     /// The predicted time, or a misfit: the reason why the algorithm does not fit, or cannot be the fastest.
     pub time: Result<Prediction>,
@@ -80,36 +82,47 @@ pub fn plan(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Plan, Vec<Candidate>)> {
     let mut search = Search { topology, simulator, size: options.size, go_on, entries: Vec::new() };
-    for planner in PLANNERS {
-        if planner.is_quick(topology) {
-            search.enter(planner.name, planner.name.into(), options)?;
-        } else {
-            search.leave_out(planner.name);
-        }
-    }
-    if options.trees.is_none() && search.fits("multitree") {
-        search.fewer_trees(options)?;
-    }
+    search.enter_all(options)?;
     let Some((best, times)) = search.race()? else {
         misfit!("no algorithm has a plan of {} for {}", options.collective, topology.name());
     };
-    let (names, mut plans): (Vec<_>, Vec<_>) =
-        search.entries.into_iter().map(|Entry { algorithm, plan }| (algorithm, plan)).unzip();
-    let plan = plans.swap_remove(best)?;
-    Ok((plan, names.into_iter().zip(times).map(|(algorithm, time)| Candidate { algorithm, time }).collect()))
+    let plan = search.entries[best].plan.clone()?;
+    let named = search.entries.into_iter().zip(times);
+    Ok((plan, named.map(|(entry, time)| Candidate { algorithm: entry.algorithm, time }).collect()))
 }
 
 impl Search<'_> {
-    /// Plans with `algorithm`, and enters the plan, or the reason why the algorithm does not fit.
-    fn enter(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
-        let plan = planners::plan(algorithm, self.topology, options);
-        match plan {
-            Err(mistake) if !mistake.is_misfit() => Err(mistake),
-            plan => {
-                self.entries.push(Entry { algorithm: name, plan });
-                Ok(())
+    /// Plans with all algorithms, and with those variants of them that may be faster.
+    fn enter_all(&mut self, options: &Options) -> Result<()> {
+        for planner in PLANNERS {
+            if planner.is_quick(self.topology) {
+                self.enter(planner.name, planner.name.into(), options)?;
+            } else {
+                self.leave_out(planner.name);
             }
         }
+        if options.trees.is_none() && self.fits("multitree") {
+            self.fewer_trees(options)?;
+        }
+        if options.steps.is_none() && self.simulator == Simulator::Flow && self.fits("forest") {
+            self.few_steps(options)?;
+        }
+        Ok(())
+    }
+
+    /// Plans with `algorithm`, and enters the plan, or the reason why the algorithm does not fit.
+    fn enter(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
+        if !(self.go_on)() {
+            return Err(Error::interrupted(format!("interrupted before planning with {name}")));
+        }
+        let plan = planners::plan(algorithm, self.topology, options);
+        if let Err(mistake) = &plan
+            && !mistake.is_misfit()
+        {
+            return Err(mistake.clone());
+        }
+        self.entries.push(Entry { algorithm: name, plan });
+        Ok(())
     }
 
     /// Enters an algorithm that would take long, without a plan.
@@ -130,6 +143,12 @@ impl Search<'_> {
             self.enter("multitree", name, &Options { trees: Some(trees), ..options.clone() })?;
         }
         Ok(())
+    }
+
+    fn few_steps(&mut self, options: &Options) -> Result<()> {
+        let Some(steps) = few_steps(self.topology, options) else { return Ok(()) };
+        let name = format!("forest, {steps} {}", if steps == 1 { "step" } else { "steps" });
+        self.enter("forest", name, &Options { steps: Some(steps), ..options.clone() })
     }
 
     /// Simulates all plans that may be the fastest. Returns the number of the fastest, if there are plans, and the

@@ -3,7 +3,7 @@
 //! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
 
 mod dbtree;
-mod forest;
+pub(crate) mod forest;
 pub mod gost;
 mod halving_doubling;
 mod hdrm;

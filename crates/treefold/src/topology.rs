@@ -1,6 +1,6 @@
 //! The network of accelerators, switches and directed links: one graph type for every network.
 //!
-//! Ranks are the nodes `0..ranks`, in rank order; then come the other accelerators, which only relay, and then the
+//! Ranks are the nodes `0..ranks`, in rank order; then come the idle accelerators, which may relay, and then the
 //! switches. The order in which a file or generator listed the nodes is kept as each node's *place*, so that nobody
 //! outside sees the renumbering when ranks are chosen.
 
@@ -124,6 +124,8 @@ pub struct Topology {
     ranks: u32,
     /// Whether a caller gave the order of the ranks.
     ordered: bool,
+    /// Whether every link joins two ranks.
+    direct: bool,
     shape: Shape,
     /// The place of each node in its file or generator.
     place: Vec<u32>,
@@ -319,7 +321,7 @@ impl Topology {
         node.0 < self.ranks
     }
 
-    /// Returns whether every node is a rank, so that trees need no switches and no relays.
+    /// Returns whether every link joins two ranks, so that trees need no switches and no relays.
     ///
     /// ```
     /// use treefold::topology::from_spec;
@@ -329,7 +331,7 @@ impl Topology {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn is_direct(&self) -> bool {
-        self.ranks as usize == self.nodes.len()
+        self.direct
     }
 
     /// Returns the names of all accelerators, in the order in which the file or generator listed them.

@@ -35,7 +35,7 @@ def _table(listed: dict[str, str]) -> str:
 
 
 _WORDS = (
-    "# plans: all-reduces only; all collectives, which are derived from the all-reduce; or each in a way of its own",
+    "# plans: all-reduces only; all, with the others derived from the all-reduce; or each in a way of its own",
     "# streamed: each node passes chunks on as they arrive",
 )
 

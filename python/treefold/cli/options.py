@@ -131,8 +131,11 @@ class NetworkOptions:
             if value is not None and not any(isclose(getattr(link, name), value) for link in loaded.links()):
                 what = name.partition("_")[0]
                 warn(source, f"--{what} has no effect: all links have a {what}")
-        is_free = self.relays is None or checks.name("relays", self.relays, ("all", "none")) == "all"
-        return loaded if is_free else networks.without_relays(loaded)
+        return networks.without_relays(loaded) if self.may_relay() == "none" else loaded
+
+    def may_relay(self) -> str | None:
+        """Return which idle accelerators may relay, `all` or `none`, if that was said."""
+        return self.relays and checks.name("relays", self.relays, ("all", "none"))
 
 
 Collective = Annotated[

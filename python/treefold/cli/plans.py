@@ -197,8 +197,7 @@ def replan(
         check_plan_writable(output)
     old, changed = load_plan(plan_file), network_options.load(network)
     if network_options.ranks is None and network_options.rank_order is None:
-        changed = networks.with_ranks_of(changed, old.topology)
-        changed = networks.without_relays(changed) if network_options.relays == "none" else changed
+        changed = networks.like(changed, old.topology, network_options.may_relay())
     with working("planning"):
         replanned = plans.replan(old, changed, **what.asked(), **planner.asked())
     if output is not None:

@@ -267,7 +267,7 @@ impl<'a> TreeChecker<'a> {
             let node = topology.node(member);
             let children = self.children[member];
             if !node.is_switch() {
-                bail!("{} is no rank and only relays; it cannot be a tree node", node.name);
+                bail!("{} is no rank, and may only relay; it cannot be a tree node", node.name);
             }
             if children == 0 && member != root {
                 bail!("switch {} is a leaf; leaves must be ranks", node.name);

@@ -4,16 +4,19 @@
 //!
 //! Cuts tell the rate at which all ranks can broadcast at once (`bound/cut.rs`). The trees are found by prices that
 //! change after every tree, with rip-up and reroute (`packed.rs`), among trees whose latency is near the least
-//! (`low.rs`). A plan has one of two forms. In the first, trees stream chunks. In the second, which needs a network
+//! (`low.rs`). A plan has one of three forms. In the first, trees stream chunks. In the second, which needs a network
 //! whose routes are single links, each tree sends its part in a few whole pieces, and every link sends its messages in
-//! an order found by list scheduling (`order.rs`). The form that is predicted to be faster for the size is taken. An
+//! an order found by list scheduling (`order.rs`). In the third, which is tried on small networks with switches or
+//! relays, messages wait for steps, and there are as few steps as can be (`steps.rs`). The form that is predicted to be
+//! the fastest for the size is taken. An
 //! all-reduce is a reduce-scatter and the all-gather of the sums, which the streams overlap. A broadcast has trees out
 //! of its root only (Edmonds 1973), and a reduce the same backwards. The trees of an all-to-all are others
 //! (`exchange.rs`), because their edges carry more the more ranks are below. Where the number of steps is limited, the
-//! plan is another one (`steps.rs`).
+//! plan is of the third form.
 //!
 //! Cost: for n ranks with d ways into each, k trees a rank and p passes, p k n searches of O(n d); half a second for 64
-//! ranks, and two for an all-to-all. The trees of a network are kept, and serve all sizes.
+//! ranks, and two for an all-to-all; for the fewest steps see `steps/fitting.rs`. What is found for a network is kept,
+//! and serves all sizes.
 //!
 //! Fits: all-gathers, reduce-scatters and all-to-alls on any network, and all-reduces where that is as fast as trees
 //! for all-reduces (`packing`): on tori, and on switched networks of equal links.
@@ -21,6 +24,7 @@
 mod exchange;
 mod grown;
 mod low;
+mod memory;
 mod order;
 mod packed;
 mod steps;
@@ -38,7 +42,7 @@ use crate::plan::alpha_beta::Profile;
 use crate::plan::derive;
 use crate::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Step, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
-use crate::units::Seconds;
+use crate::units::{Bytes, Seconds};
 
 /// The numbers of pieces in which a tree may send its part.
 const PIECES: [u32; 4] = [1, 2, 4, 8];
@@ -50,6 +54,10 @@ const MOST_PIECES: u32 = 32;
 const MOST_MESSAGES: usize = 1 << 18;
 /// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less.
 const LEAST_BYTES: f64 = 16.0;
+/// The most ranks for which a plan with the fewest steps is tried.
+const MOST_RANKS_IN_STEPS: u32 = 32;
+/// The least part of the time that is latency where such a plan is tried.
+const LEAST_LATENCY: f64 = 0.05;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 0.005;
 
@@ -61,10 +69,31 @@ enum Halves {
     Both,
 }
 
+/// A plan, and the time that is predicted for it.
+type Timed = (Draft, Seconds);
+
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     if let Some(most) = options.steps {
         return steps::plan(topology, options, most);
     }
+    let own = of_trees(topology, options)?;
+    let (draft, _) = if options.collective.is_personalized() {
+        better_of_derived(own, &of_trees(topology, &all_reduce(options))?.0, options)?
+    } else if options.collective.has_root() {
+        let own = better_of_few_steps(own, topology, options)?;
+        better_of_derived(own, &plan(topology, &all_reduce(options))?, options)?
+    } else {
+        better_of_few_steps(own, topology, options)?
+    };
+    Ok(draft)
+}
+
+fn all_reduce(options: &Options) -> Options {
+    Options { collective: Collective::AllReduce, ..options.clone() }
+}
+
+/// Returns the fastest plan of trees that are made for the collective.
+fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     let (halves, roots) = match options.collective {
         Collective::AllReduce => (Halves::Both, Roots::Every),
         Collective::AllGather => (Halves::Down, Roots::Every),
@@ -85,17 +114,35 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     };
     // The first that is near the best has the fewest messages, each of which costs a little.
     let is_near = |(_, seconds): &&(Form, Seconds)| seconds.get() <= least.get() * (1.0 + WORTH);
-    let draft = timed.iter().find(is_near).expect("the best is near itself").0.draft();
-    let is_rivalled = options.collective.has_root() || options.collective.is_personalized();
-    if is_rivalled { better_of_derived(topology, options, draft, least) } else { Ok(draft) }
+    Ok((timed.iter().find(is_near).expect("the best is near itself").0.draft(), least))
+}
+
+/// Returns the fewest steps, if a plan with so many may be faster than others and is found soon.
+pub(crate) fn few_steps(topology: &Arc<Topology>, options: &Options) -> Option<u32> {
+    let is_small = (2..=MOST_RANKS_IN_STEPS).contains(&topology.ranks()) && !topology.is_direct();
+    let is_apt = is_small && options.pipeline && !options.collective.is_personalized();
+    is_apt.then(|| steps::fewest(topology, options))
+}
+
+/// Returns the plan, or that with the fewest steps if it is faster: where routes pass switches, nothing puts messages
+/// in order, and where latency decides, steps are ahead of streams that share links.
+fn better_of_few_steps(own: Timed, topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
+    let latency = Profile::of(&own.0).seconds(Bytes::known(1));
+    let Some(steps) = few_steps(topology, options).filter(|_| latency >= own.1 * LEAST_LATENCY) else {
+        return Ok(own);
+    };
+    // Nothing is lost where there is no such plan.
+    let Ok(few) = steps::plan(topology, options, steps) else { return Ok(own) };
+    let time = Profile::of(&few).seconds(options.size);
+    Ok(if time < own.1 { (few, time) } else { own })
 }
 
 /// Returns the plan, or that of the collective which the trees of an all-reduce make if that is faster: where latency
 /// decides, many low trees of all ranks may be ahead of the trees of one, and other trees ahead of an all-to-all's.
-fn better_of_derived(topology: &Arc<Topology>, options: &Options, own: Draft, time: Seconds) -> Result<Draft> {
-    let asked = Options { collective: Collective::AllReduce, ..options.clone() };
-    let derived = derive(plan(topology, &asked)?.trusted(), options.collective, options.root)?;
-    Ok(if Profile::new(&derived).seconds(options.size) < time { Draft::from(derived) } else { own })
+fn better_of_derived(own: Timed, all_reduce: &Draft, options: &Options) -> Result<Timed> {
+    let derived = derive(all_reduce.clone().trusted(), options.collective, options.root)?;
+    let time = Profile::new(&derived).seconds(options.size);
+    Ok(if time < own.1 { (Draft::from(derived), time) } else { own })
 }
 
 /// How trees send their parts.

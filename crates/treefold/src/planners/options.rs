@@ -69,7 +69,7 @@ pub struct Options {
     pub least_rate: Option<Bandwidth>,
     /// The maximum number of steps, each of which waits for the one before it. Fewer steps have less latency, and more
     /// of them use bandwidth better; an all-reduce needs twice as many as an all-gather. By default the number has no
-    /// limit, and nothing waits for the end of a step.
+    /// limit, and forest takes steps only where they are the fastest.
     #[schemars(range(min = 1), extend("x-limit" = true, "x-planners" = ["forest"], "x-paper" = "SCCL"))]
     pub steps: Option<u32>,
     /// The fraction of the total rate that must remain when mtree replaces its trees by trees of less height, above 0

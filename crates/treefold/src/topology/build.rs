@@ -99,12 +99,14 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
     let reverse = pair_up(&links);
     let routes = Routes::new(nodes.len());
     let ranks = ranks.len() as u32;
+    let direct = links.iter().all(|link| link.source.0 < ranks && link.target.0 < ranks);
     Topology {
         name,
         nodes,
         links,
         ranks,
         ordered: false,
+        direct,
         shape,
         place,
         node_of_place: new_id,

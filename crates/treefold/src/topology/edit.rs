@@ -22,7 +22,7 @@ pub enum Directions {
 
 impl Topology {
     /// Returns the network with other ranks: `ranks[r]` is the index of rank `r` among the accelerators, in the order
-    /// in which the file or generator listed them. The other accelerators only relay.
+    /// in which the file or generator listed them. The other accelerators are idle, and may relay.
     ///
     /// # Errors If an index does not exist or is listed twice, or if there is no rank at all.
     ///

@@ -7,7 +7,7 @@ use crate::units::Time;
 /// The kinds of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A node that computes. It holds a vector if it is a rank, and only relays otherwise.
+    /// A node that computes. It holds a vector if it is a rank; otherwise it is idle, and may relay.
     Accelerator,
     /// A node that forwards. It is a node of trees only as far as it can reduce and multicast.
     Switch(Abilities),

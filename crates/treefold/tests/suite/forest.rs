@@ -166,6 +166,24 @@ fn an_order_of_messages_comes_near_the_bound_already_at_a_mebibyte() {
 }
 
 #[test]
+fn few_steps_are_taken_on_small_switched_networks_where_latency_decides() {
+    let planes = Arc::new(from_spec("dgx2:planes=6", None, None).unwrap());
+    let has_steps = |plan: &Plan| matches!(plan.phases[0].pace, Pace::Step(_));
+    assert!(has_steps(&plan(&planes, Collective::AllGather, "16KiB")));
+    assert!(!has_steps(&plan(&planes, Collective::AllGather, "64MiB")));
+    let small = Options { size: parse_bytes("1KiB").unwrap(), ..Options::default() };
+    let whole = Options { collective: Collective::AllGather, pipeline: false, ..small.clone() };
+    assert!(!has_steps(&planners::plan("forest", &planes, &whole).unwrap()), "pieces are not asked for");
+    // What is kept for one root is not taken for another.
+    for root in [0, 5, 0].map(NodeId) {
+        let asked = Options { collective: Collective::Broadcast, root, ..small.clone() };
+        let plan = planners::plan("forest", &planes, &asked).unwrap();
+        check(&plan).unwrap();
+        assert!(plan.trees.iter().all(|tree| tree.root == root));
+    }
+}
+
+#[test]
 fn an_all_reduce_of_a_torus_is_two_ordered_halves_at_the_bound() {
     let torus = Arc::new(from_spec("torus:8x8", None, None).unwrap());
     let size = parse_bytes("1MiB").unwrap();
@@ -202,9 +220,14 @@ proptest! {
         let size = Bytes::new(1 << log_size).unwrap();
         let asked = |collective| Options { collective, size, ..Options::default() };
         let reduced = planners::plan("forest", &topology, &asked(Collective::AllReduce)).unwrap();
+        // Steps are not tried for all-to-alls: in the flow simulator they are slower than the analytic one says.
+        let has_steps = matches!(reduced.phases[0].pace, Pace::Step(_));
         for collective in OWN {
             let plan = planners::plan("forest", &topology, &asked(collective)).unwrap();
             check(&plan).unwrap();
+            if has_steps && collective == Collective::AllToAll {
+                continue;
+            }
             let derived = derive(reduced.clone(), collective, NodeId(0)).unwrap();
             let (own, other) = (Profile::new(&plan).seconds(size), Profile::new(&derived).seconds(size));
             prop_assert!(own.get() <= other.get() * 1.02, "{collective}: {own:?} {other:?}");

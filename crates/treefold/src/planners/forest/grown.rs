@@ -1,8 +1,9 @@
 //! The trees of a network: grown once, and kept for all sizes.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::exchange;
+use super::memory::Memory;
 use super::packed::{Packed, Wanted, pack};
 use crate::bound::{all_gather_rate, broadcast_rate};
 use crate::plan::Direction;
@@ -23,8 +24,6 @@ const PASSES: usize = 10;
 const ENOUGH: f64 = 0.995;
 /// Several trees a rank that carry less than this part of the best are not kept.
 const WORTH: f64 = 0.9;
-/// The networks whose trees are kept.
-const KEPT: usize = 8;
 
 /// Where trees begin, and what their edges carry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,24 +52,11 @@ pub(super) struct Grown {
     pub reached: f64,
 }
 
-/// A network, where its trees begin, and its forests.
-type Entry = (Arc<Topology>, Roots, Arc<Vec<Grown>>);
-
-/// The networks that were asked for last, the latest first.
-static MEMORY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static MEMORY: Memory<Roots, Vec<Grown>> = Memory::new();
 
 /// Returns forests for a network: higher ones that carry more, and lower ones or with fewer trees.
 pub(super) fn forests(topology: &Arc<Topology>, roots: Roots) -> Arc<Vec<Grown>> {
-    let lock = || MEMORY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let is_same = |(known, of, _): &Entry| *of == roots && (Arc::ptr_eq(known, topology) || known == topology);
-    let known = lock().iter().find(|&entry| is_same(entry)).cloned();
-    // Others may look for theirs while these grow.
-    let entry = known.unwrap_or_else(|| (Arc::clone(topology), roots, Arc::new(grow(topology, roots))));
-    let mut memory = lock();
-    memory.retain(|other| !is_same(other));
-    memory.truncate(KEPT - 1);
-    memory.insert(0, entry.clone());
-    entry.2
+    MEMORY.get(topology, roots, || grow(topology, roots))
 }
 
 fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use self::fitting::Timed;
 use self::searching::{Network, Schedule, schedule};
+use super::memory::Memory;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Collective, Direction, Draft, Half, LaneId, Pace, Sharing, Step, Tree};
@@ -43,32 +44,54 @@ struct Schedules {
     is_mirrored: bool,
 }
 
+/// The collective of a plan, its root if it has one, and its steps.
+type Asked = (Collective, Option<NodeId>, u32);
+
+static MEMORY: Memory<Asked, Result<Draft>> = Memory::new();
+
 /// Plans in at most `steps` steps.
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options, steps: u32) -> Result<Draft> {
+    let root = options.collective.has_root().then_some(options.root);
+    let asked = (options.collective, root, steps);
+    (*MEMORY.get(topology, asked, || planned(topology, options.collective, root, steps))).clone()
+}
+
+fn planned(topology: &Arc<Topology>, collective: Collective, root: Option<NodeId>, steps: u32) -> Result<Draft> {
     // The halves of an all-to-all are those of an all-reduce, of which only the second one is used.
-    let is_exchange = options.collective == Collective::AllToAll;
-    let collective = if is_exchange { Collective::AllReduce } else { options.collective };
-    let draft = Draft { collective, ..Draft::new(topology, "forest", 1) };
+    let of_draft = if collective == Collective::AllToAll { Collective::AllReduce } else { collective };
+    let draft = Draft { collective: of_draft, ..Draft::new(topology, "forest", 1) };
     if topology.ranks() < 2 {
         return Ok(filled(draft, &[NodeId(0)], &Schedules { up: None, down: None, is_mirrored: false }));
     }
-    let root = collective.has_root().then_some(options.root);
     let transposed = topology.transposed();
     let (network, backwards) = (Network::new(topology, root), Network::new(&transposed, root));
-    let split = split(&network, &backwards, options.collective, steps)?;
+    let split = split(&network, &backwards, collective, steps)?;
     let is_mirrored = split.up == split.down && topology.is_symmetric();
     let down = (split.down > 0).then(|| schedule(&network, split.down));
     let up = (split.up > 0 && !is_mirrored).then(|| schedule(&backwards, split.up));
     Ok(filled(draft, &network.roots, &Schedules { up, down, is_mirrored }))
 }
 
+/// Returns the least number of steps that a plan can have.
+pub(super) fn fewest(topology: &Arc<Topology>, options: &Options) -> u32 {
+    let root = options.collective.has_root().then_some(options.root);
+    let transposed = topology.transposed();
+    let Split { up, down } = least(&Network::new(topology, root), &Network::new(&transposed, root), options.collective);
+    up + down
+}
+
+/// Returns the least number of steps of each half.
+fn least(network: &Network, backwards: &Network, collective: Collective) -> Split {
+    match collective {
+        Collective::ReduceScatter | Collective::Reduce => Split { up: backwards.hops(), down: 0 },
+        Collective::AllGather | Collective::Broadcast | Collective::AllToAll => Split { up: 0, down: network.hops() },
+        Collective::AllReduce => Split { up: backwards.hops(), down: network.hops() },
+    }
+}
+
 /// Says how many steps each half gets, or that there are too few.
 fn split(network: &Network, backwards: &Network, collective: Collective, steps: u32) -> Result<Split> {
-    let (up, down) = match collective {
-        Collective::ReduceScatter | Collective::Reduce => (backwards.hops(), 0),
-        Collective::AllGather | Collective::Broadcast | Collective::AllToAll => (0, network.hops()),
-        Collective::AllReduce => (backwards.hops(), network.hops()),
-    };
+    let Split { up, down } = least(network, backwards, collective);
     let Some(spare) = steps.checked_sub(up + down) else {
         let (name, least, hops) = (network.topology.name(), up + down, up.max(down));
         misfit!(
