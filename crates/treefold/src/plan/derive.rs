@@ -82,8 +82,8 @@ fn check_derivable(plan: &Plan, collective: Collective, root: NodeId) -> Result<
     let of_phase = |phase| carrying(plan).all(|tree| joins_all(phase, tree));
     if plan.phases.len() > 1 || !plan.phases.iter().all(of_phase) {
         misfit!(
-            "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use ring \
-             or multitree",
+            "{} cannot do {collective}: its trees do not each reduce from and broadcast to all ranks; use forest, \
+             which plans every collective",
             plan.algorithm
         );
     }

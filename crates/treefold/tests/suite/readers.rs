@@ -98,6 +98,7 @@ fn set(options: &Options, name: &str, value: &Value) -> Options {
 }
 
 #[test]
+#[ignore = "takes seconds"]
 fn an_option_has_an_effect_where_it_is_said_to_be_read_and_nowhere_else() {
     let (plans, changes) = (plans(), changes());
     let schema = Options::schema();
