@@ -1,8 +1,12 @@
 """Training scripts that know nothing of treefold: DDP, its communication hook, FSDP."""
 
+import gc
 import json
 import subprocess
 import sys
+import threading
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -113,6 +117,26 @@ def test_ddp(workers):
     expect_as_on_gloo(workers(with_ddp, True, backend="gloo"), on_gloo)
     expect_as_on_gloo(workers(with_ddp, True, **ON_A_LINE), on_gloo)
     expect_as_on_gloo(workers(unused, **ON_A_LINE), on_gloo)
+
+
+def collected(rank: int, size: int) -> list[str]:
+    """Train with the hook, and let the group go where its collector holds a lock that ending threads need."""
+    dist.init_process_group("gloo", rank=rank, world_size=size)
+    with_ddp(rank, size, True)
+    dist.barrier()
+    dist.destroy_process_group()
+    with getattr(threading, "_shutdown_locks_lock", nullcontext()):
+        gc.collect()
+    ends_by = time.monotonic() + 20
+    while left := [each.name for each in threading.enumerate() if each.name.startswith("treefold-hook")]:
+        if time.monotonic() > ends_by:
+            break
+        time.sleep(0.05)
+    return left
+
+
+def test_groups_of_the_hook_may_be_collected_anywhere(workers):
+    assert workers(collected, backend=None, **ON_A_LINE) == [[]] * 4
 
 
 def with_fsdp(rank: int, size: int) -> list[float]:

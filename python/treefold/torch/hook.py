@@ -1,5 +1,8 @@
 """The communication hook: DDP on any backend averages its gradients through treefold."""
 
+import atexit
+import queue
+import threading
 import weakref
 from datetime import timedelta
 from functools import partial
@@ -74,7 +77,7 @@ def _executor_of(group: dist.ProcessGroup) -> tuple[OrderedExecutor, PlannedCall
         planned = PlannedCalls(None, members, wraps=dist.get_backend(group))
         executor = OrderedExecutor("treefold-hook")
         _executors[group] = executor, planned
-        weakref.finalize(group, _end, executor, planned)
+        _close_with(group, executor, planned)
     return _executors[group]
 
 
@@ -107,6 +110,26 @@ def status(group: dist.ProcessGroup | None = None) -> Status:
     return _executors[group][1].status
 
 
-def _end(executor: OrderedExecutor, planned: PlannedCalls) -> None:
+def _close_with(group: dist.ProcessGroup, executor: OrderedExecutor, planned: PlannedCalls) -> None:
+    """Close what runs the operations of a group when the group is gone, or at the end of the program.
+
+    Groups go when Python collects garbage, which it may do in any thread, even in one that holds a lock of `threading`
+    because it starts. There nothing may wait. So a thread of its own closes, and what it is told through may be called
+    anywhere (`SimpleQueue.put`).
+    """
+    gone: queue.SimpleQueue[None] = queue.SimpleQueue()
+    closer = threading.Thread(target=_close, args=(gone, executor, planned), name="treefold-hook-closer", daemon=True)
+    closer.start()
+    weakref.finalize(group, gone.put, None)
+    atexit.register(_close_now, gone, closer)
+
+
+def _close(gone: "queue.SimpleQueue[None]", executor: OrderedExecutor, planned: PlannedCalls) -> None:
+    gone.get()
     executor.close()
     planned.close()
+
+
+def _close_now(gone: "queue.SimpleQueue[None]", closer: threading.Thread) -> None:
+    gone.put(None)
+    closer.join()
