@@ -55,18 +55,15 @@ def test_every_figure_runs(name, folder):
     assert all(claim.measured in readme for claim in done.claims)
 
 
-@pytest.mark.parametrize(
-    ("name", "network"),
-    [
-        ("fig2", "torus:4x4"),
-        ("fig4", "mesh:2x2"),
-        ("fig4", "bigraph:4x8"),
-        ("fig5", "mesh:2x2"),
-        ("fig9", "mesh:4x4"),
-        ("fig9", "bigraph:4x8"),
-        ("authors", "mesh:4x4"),
-    ],
-)
+def _slow(names, slow):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+SMALL = [("fig2", "torus:4x4"), ("fig4", "mesh:2x2"), ("fig5", "mesh:2x2")]
+LARGER = [("fig4", "bigraph:4x8"), ("fig9", "mesh:4x4"), ("fig9", "bigraph:4x8"), ("authors", "mesh:4x4")]
+
+
+@pytest.mark.parametrize(("name", "network"), SMALL + [pytest.param(*each, marks=pytest.mark.slow) for each in LARGER])
 def test_every_figure_of_multitree_runs(name, network, tmp_path):
     sizes = SIZES if name in ("fig2", "fig9") else ()
     small = Settings(networks=(network,), sizes=sizes)
@@ -79,11 +76,7 @@ def test_every_figure_of_multitree_runs(name, network, tmp_path):
     assert again.rows == done.rows
 
 
-def _slow(names, slow):
-    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
-
-
-@pytest.mark.parametrize("name", _slow(IN_NETWORK, ["in-network/fig8", "in-network/fig10"]))
+@pytest.mark.parametrize("name", _slow(IN_NETWORK, set(IN_NETWORK) - {"in-network/fig7a", "in-network/tables"}))
 def test_every_figure_of_in_network_runs(name, tmp_path):
     done = reproduction.reproduce(name, Settings(sizes=SIZES[:1]), tmp_path, jobs=2)
     assert done.claims
@@ -103,6 +96,7 @@ def test_every_figure_of_training_runs(name, folder):
     ElementTree.fromstring((done.folder / "plot.svg").read_bytes())
 
 
+@pytest.mark.slow
 def test_the_figure_of_published_plans_runs_for_some_sizes(tmp_path):
     some = Settings(networks=("dgx1", "ndv2x2"), sizes=(10**6,))
     done = reproduction.reproduce("synthesis/published", some, tmp_path)

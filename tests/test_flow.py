@@ -271,7 +271,7 @@ def _networks_under_link_models():
     for spec in dict.fromkeys((*SMALL, *_core.generators())):
         ranks = treefold.topology(spec).ranks
         for link_model in treefold.LINK_MODELS if ranks < 100 else treefold.LINK_MODELS[:1]:
-            is_quick = spec in SMALL and ranks < (20 if link_model == treefold.LINK_MODELS[0] else 12)
+            is_quick = spec in SMALL and ranks < 13 and link_model == treefold.LINK_MODELS[0]
             yield pytest.param(spec, link_model, marks=[] if is_quick else pytest.mark.slow)
 
 
