@@ -52,7 +52,7 @@ test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB
 
 test-slow: setup ## The long cases: all random networks, large networks, figures of the papers; Rust's with checks of overflow.
 	RUST_TEST_THREADS=$(THREADS) cargo test --quiet --workspace -- --include-ignored
-	$(BIN)/pytest -n $(WORKERS) -m slow
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow
 
 test-long: setup ## 10,000 random all-reduces over TCP: no wrong result, nothing left behind; two minutes.
 	$(BIN)/pytest tests_long
