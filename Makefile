@@ -38,8 +38,8 @@ options: setup ## Write what follows from the options that the core declares: Py
 	@$(BIN)/python -m tools.options
 
 test: setup ## Fast tests, Rust and Python.
-	RUST_TEST_THREADS=$(THREADS) cargo test --quiet --release --package treefold --test suite
-	cargo test --quiet --release --package treefold --doc
+	RUST_TEST_THREADS=$(THREADS) cargo test --quiet --release --workspace --test suite
+	cargo test --quiet --release --workspace --doc
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4py and MPICH into .venv-mpi.
@@ -103,4 +103,4 @@ docs: setup ## The manual as a site, in target/manual/site, and the Rust API's p
 
 # The core's unit tests compile it once more; `make test-slow` has them, too.
 check: lint test docs ## Everything that must pass before a change lands.
-	cargo test --quiet --release --package treefold --lib
+	cargo test --quiet --release --workspace --lib
