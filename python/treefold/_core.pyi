@@ -340,6 +340,7 @@ def plan(
 def choose(
     simulator: str, topology: Topology, collective: str, root: int, size_bytes: int, options: PlannerOptions
 ) -> Chosen: ...
+def why_slower(plan: Plan, size_bytes: int, least_s: float, fastest: str) -> str | None: ...
 
 class Chosen:
     plan: Final[Plan]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from treefold import _core, planning
-from treefold._core import Plan, Topology, format_time
+from treefold._core import Plan, Topology
 from treefold.bounds import least_seconds
 from treefold.errors import MisfitError
 from treefold.planning.request import Request, limits, owners, planners_within, without_foreign
@@ -67,7 +67,10 @@ def _race(
     least = min((each.time_s for each in candidates if each.time_s is not None), default=math.inf)
     for name in names:
         reason = None if best is None else _why_not(request, name, best, least)
-        planned, candidate = (None, Candidate(name, None, None, reason)) if reason else _attempt(name, request, least)
+        if reason is None:
+            planned, candidate = _attempt(name, request, best, least)
+        else:
+            planned, candidate = None, Candidate(name, None, None, reason)
         candidates.append(candidate)
         if planned is not None and candidate.time_s is not None and candidate.time_s < least:
             best, least = planned, candidate.time_s
@@ -77,17 +80,17 @@ def _race(
     return best, candidates
 
 
-def _attempt(name: str, request: Request, least: float) -> tuple[Plan | None, Candidate]:
+def _attempt(name: str, request: Request, best: Plan | None, least: float) -> tuple[Plan | None, Candidate]:
     """Plan with one algorithm and time its plan; the candidate says why if it does not fit or cannot be the fastest."""
     try:
         asked = replace(request, algorithm=name, options=without_foreign(request.options, name))
         plan = planning.plan(asked).plan
     except MisfitError as error:
         return None, Candidate(name, None, None, str(error))
-    needed_s = request.size_bytes / plan.rate if plan.rate else 0.0
-    if request.simulator == "flow" and needed_s > least:
-        slower = f"its busiest link alone needs {format_time(needed_s)}, and another plan takes {format_time(least)}"
-        return None, Candidate(name, None, None, f"not simulated: {slower}")
+    if request.simulator == "flow" and best is not None:
+        slower = _core.why_slower(plan, request.size_bytes, least, best.algorithm)
+        if slower is not None:
+            return None, Candidate(name, None, None, slower)
     time_s, latency_s = (_time(plan, size, request.simulator) for size in (request.size_bytes, 1))
     return plan, Candidate(name, time_s, min(time_s, latency_s), None)
 

@@ -132,7 +132,7 @@ mod _core {
     #[pymodule_export]
     use super::plan::{Plan, plan_schema, read_plan};
     #[pymodule_export]
-    use super::planning::{Candidate, Chosen, choose, plan};
+    use super::planning::{Candidate, Chosen, choose, plan, why_slower};
     #[pymodule_export]
     use super::run::{
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,

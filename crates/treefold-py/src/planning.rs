@@ -5,6 +5,7 @@ use treefold::ids::NodeId;
 use treefold::plan::Collective;
 use treefold::planners::Options;
 use treefold::sim::Simulator;
+use treefold::units::Seconds;
 use treefold::{auto, planners};
 
 use crate::options::{Known, Size};
@@ -61,6 +62,14 @@ impl Candidate {
             Err(reason) => Self { algorithm, time_s: None, latency_s: None, reason: Some(reason.to_string()) },
         }
     }
+}
+
+/// Return why a plan cannot be as fast as that of `fastest`, which takes
+/// `least_s`: a link needs longer. None if it may.
+#[pyfunction]
+pub fn why_slower(plan: &Plan, size_bytes: Size, least_s: f64, fastest: &str) -> PyResult<Option<String>> {
+    let reason = auto::why_slower(plan.sound()?, size_bytes.0, Seconds::known(least_s), fastest);
+    Ok(reason.map(|reason| reason.to_string()))
 }
 
 /// Return the plan that is the fastest by `simulator`, and a candidate for each algorithm.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::misfit;
-use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
+use crate::plan::{Plan, Walkable};
 use crate::planners::forest::few_steps;
 use crate::planners::{self, Options, PLANNERS};
 use crate::sim::{Simulator, Watch};
@@ -86,9 +86,10 @@ pub fn plan(
     let Some((best, times)) = search.race()? else {
         misfit!("no algorithm has a plan of {} for {}", options.collective, topology.name());
     };
-    let plan = search.entries[best].plan.clone()?;
-    let named = search.entries.into_iter().zip(times);
-    Ok((plan, named.map(|(entry, time)| Candidate { algorithm: entry.algorithm, time }).collect()))
+    let mut entries = search.entries;
+    let names: Vec<String> = entries.iter().map(|entry| entry.algorithm.clone()).collect();
+    let candidates = names.into_iter().zip(times).map(|(algorithm, time)| Candidate { algorithm, time }).collect();
+    Ok((entries.swap_remove(best).plan?, candidates))
 }
 
 impl Search<'_> {
@@ -182,7 +183,9 @@ impl Search<'_> {
             Ok(plan) => plan,
             Err(reason) => return Ok(Err(reason.clone())),
         };
-        let reason = best.and_then(|(least, fastest)| self.why_slower(plan, least, &self.entries[fastest].algorithm));
+        let best = best.filter(|_| self.simulator == Simulator::Flow);
+        let name = |fastest: usize| self.entries[fastest].algorithm.as_str();
+        let reason = best.and_then(|(least, fastest)| why_slower(plan, self.size, least, name(fastest)));
         if let Some(reason) = reason {
             return Ok(Err(reason));
         }
@@ -190,13 +193,28 @@ impl Search<'_> {
             self.simulator.seconds(plan, [self.size, Bytes::known(1)], Watch::asking(&mut |_| (self.go_on)()))?;
         Ok(Ok(Prediction { seconds, latency: latency.min(seconds) }))
     }
+}
 
-    /// Returns why a plan cannot be as fast as `fastest`, which takes the time `least`: a link needs longer.
-    fn why_slower(&self, plan: &Plan, least: Seconds, fastest: &str) -> Option<Error> {
-        let needed = plan.rate()?.seconds_for(self.size.get() as f64);
-        (self.simulator == Simulator::Flow && needed > least).then(|| {
-            let text = format!("not simulated: its busiest link alone needs {needed}, and {fastest} takes {least}");
-            Error::new(text).misfit()
-        })
-    }
+/// Returns why a plan cannot be as fast as that of the algorithm `fastest`, which takes the time `least`: a link needs
+/// longer. `None` if it may be.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::auto::why_slower;
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::from_spec;
+/// use treefold::units::{Bytes, Seconds};
+///
+/// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
+/// let ring = planners::plan("ring", &torus, &Options::default())?;
+/// let of = |least| why_slower(&ring, Bytes::known(1 << 20), Seconds::known(least), "packing");
+/// assert!(of(1e-6).is_some() && of(1.0).is_none());
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn why_slower<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, least: Seconds, fastest: &str) -> Option<Error> {
+    let needed = plan.into().rate()?.seconds_for(size.get() as f64);
+    (needed > least).then(|| {
+        let text = format!("not simulated: its busiest link alone needs {needed}, and {fastest} takes {least}");
+        Error::new(text).misfit()
+    })
 }

@@ -25,6 +25,7 @@ mod strength;
 
 pub use collectives::{CollectiveBounds, Kind, Limit};
 pub(crate) use concurrent::{all_to_all_rate, rate_by_prices};
+pub(crate) use latency::distances_passing;
 pub(crate) use powers::exp2;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -84,8 +84,12 @@ def collectives(algorithm: str) -> str:
         ['all-reduce', 'all', 'each']
 
     """
+    return _planner(algorithm).collectives
+
+
+def _planner(algorithm: str) -> _core.Algorithm | SolverPlanner:
     algorithm = checks.name("algorithm", algorithm, [*CORE, *PLANNERS])
-    return (PLANNERS.get(algorithm) or CORE[algorithm]).collectives
+    return PLANNERS.get(algorithm) or CORE[algorithm]
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
@@ -109,8 +113,7 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
 
     """
     checks.network(network)
-    algorithm = checks.name("algorithm", algorithm, [*CORE, *PLANNERS])
-    return network.ranks * network.num_links <= (PLANNERS.get(algorithm) or CORE[algorithm]).most_work
+    return network.ranks * network.num_links <= _planner(algorithm).most_work
 
 
 def is_in_network(algorithm: str) -> bool:

@@ -140,8 +140,9 @@ impl CollectiveBounds {
         if topology.ranks() < 2 {
             return Self { rate, farthest: Time::ZERO, idle: Time::ZERO, flows: Vec::new() };
         }
-        let (farthest, idle) = (latency::farthest(topology), latency::least_use(topology));
-        Self { rate, farthest, idle, flows: flows_between_pairs(topology) }
+        let far = far_pairs(topology);
+        let farthest = far.first().map_or(Time::ZERO, |&(time, ..)| time);
+        Self { rate, farthest, idle: latency::least_use(topology), flows: flows_between(topology, &far) }
     }
 
     /// Returns the time that the collective takes at least for vectors of `size`.
@@ -210,19 +211,27 @@ fn flows_into_each(topology: &Topology, is_reverse: bool) -> Vec<Flow> {
     flows
 }
 
-/// Returns the flows between pairs of ranks, the farthest ones, each of which stands for all that are alike.
-fn flows_between_pairs(topology: &Topology) -> Vec<Flow> {
-    let pairs = (MOST_WORK_OF_PAIRS / topology.links().len().max(1)).clamp(1, MOST_PAIRS);
+/// A pair of ranks, and the least latency from the first to the second.
+type Pair = (Time, NodeId, NodeId);
+
+/// Returns all pairs of ranks, or some of them on large networks; the farthest are first.
+fn far_pairs(topology: &Topology) -> Vec<Pair> {
     let sources = topology.rank_ids().take(latency::MAX_SOURCES);
-    let mut far: Vec<(Time, NodeId, NodeId)> = sources
+    let mut far: Vec<Pair> = sources
         .flat_map(|source| {
             let reached = topology.rank_ids().zip(distances(topology, source));
             reached.filter(move |&(rank, _)| rank != source).map(move |(rank, time)| (time, source, rank))
         })
         .collect();
     far.sort_by_key(|&(time, source, target)| (Reverse(time), source, target));
+    far
+}
+
+/// Returns the flows between the first of these pairs, each of which stands for all that are alike.
+fn flows_between(topology: &Topology, far: &[Pair]) -> Vec<Flow> {
+    let pairs = (MOST_WORK_OF_PAIRS / topology.links().len().max(1)).clamp(1, MOST_PAIRS);
     let mut flows: Vec<Flow> = Vec::new();
-    for (_, source, target) in far.into_iter().take(pairs) {
+    for &(_, source, target) in far.iter().take(pairs) {
         let found = flow(topology, &[source], target, 1.0, false);
         flows.extend(found.filter(|found| flows.iter().all(|other| other.curve != found.curve)));
     }

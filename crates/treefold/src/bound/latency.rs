@@ -14,10 +14,15 @@ pub(super) fn farthest(topology: &Topology) -> Time {
 
 /// Returns the least latency from a rank to each rank.
 pub(super) fn distances(topology: &Topology, source: NodeId) -> Vec<Time> {
+    distances_passing(topology, source, |node| topology.node(node).latency)
+}
+
+/// Returns the least latency from a rank to each rank, where routes take the time `passing` at each node on their way.
+pub(crate) fn distances_passing(topology: &Topology, source: NodeId, passing: impl Fn(NodeId) -> Time) -> Vec<Time> {
     let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
     search.start(source);
     while let Some((node, time)) = search.settle() {
-        let pass = if node == source { Time::ZERO } else { topology.node(node).latency };
+        let pass = if node == source { Time::ZERO } else { passing(node) };
         for link in topology.outgoing(node).iter().map(|&link| topology.link(link)) {
             search.offer(link.target, time + pass + link.delay(), ());
         }

@@ -36,13 +36,14 @@ use self::grown::{Grown, Roots, forests};
 use self::order::{Ordered, ordered};
 use super::Options;
 use super::spanning::Route;
+use crate::bound::distances_passing;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::derive;
 use crate::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Step, Tree};
 use crate::topology::{LinkId, NodeId, Topology};
-use crate::units::{Bytes, Seconds};
+use crate::units::{Bytes, Seconds, Time};
 
 /// The numbers of pieces in which a tree may send its part.
 const PIECES: [u32; 4] = [1, 2, 4, 8];
@@ -119,20 +120,23 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
 
 /// Returns the fewest steps, if a plan with so many may be faster than others and is found soon.
 pub(crate) fn few_steps(topology: &Arc<Topology>, options: &Options) -> Option<u32> {
+    may_have_few_steps(topology, options).then(|| steps::fewest(topology, options))
+}
+
+fn may_have_few_steps(topology: &Topology, options: &Options) -> bool {
     let is_small = (2..=MOST_RANKS_IN_STEPS).contains(&topology.ranks()) && !topology.is_direct();
-    let is_apt = is_small && options.pipeline && !options.collective.is_personalized();
-    is_apt.then(|| steps::fewest(topology, options))
+    is_small && options.pipeline && !options.collective.is_personalized()
 }
 
 /// Returns the plan, or that with the fewest steps if it is faster: where routes pass switches, nothing puts messages
 /// in order, and where latency decides, steps are ahead of streams that share links.
 fn better_of_few_steps(own: Timed, topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
-    let latency = Profile::of(&own.0).seconds(Bytes::known(1));
-    let Some(steps) = few_steps(topology, options).filter(|_| latency >= own.1 * LEAST_LATENCY) else {
+    let is_worth_a_search = || Profile::of(&own.0).seconds(Bytes::known(1)) >= own.1 * LEAST_LATENCY;
+    if !may_have_few_steps(topology, options) || !is_worth_a_search() {
         return Ok(own);
-    };
+    }
     // Nothing is lost where there is no such plan.
-    let Ok(few) = steps::plan(topology, options, steps) else { return Ok(own) };
+    let Ok(few) = steps::plan(topology, options, steps::fewest(topology, options)) else { return Ok(own) };
     let time = Profile::of(&few).seconds(options.size);
     Ok(if time < own.1 { (few, time) } else { own })
 }
@@ -314,20 +318,9 @@ fn mirrored(topology: &Topology, route: &Route) -> Route {
 
 /// Returns the latency from each rank to the farthest other one, in picoseconds.
 fn farthest(topology: &Topology) -> Vec<u64> {
-    use crate::search::Shortest;
-    use crate::units::Time;
-    let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
-    let mut from = |source| {
-        search.start(source);
-        while let Some((node, time)) = search.settle() {
-            let pass = if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
-            for link in topology.outgoing(node).iter().map(|&link| topology.link(link)) {
-                search.offer(link.target, time + pass + link.delay(), ());
-            }
-        }
-        topology.rank_ids().map(|rank| search.cost(rank).picoseconds()).max().unwrap_or(0)
-    };
-    topology.rank_ids().map(&mut from).collect()
+    let passing = |node| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
+    let from = |source| distances_passing(topology, source, passing).into_iter().max().unwrap_or_default();
+    topology.rank_ids().map(|source| from(source).picoseconds()).collect()
 }
 
 impl Grown {

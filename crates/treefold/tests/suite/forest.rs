@@ -126,15 +126,21 @@ fn expect_the_concurrent_flow(rates: &[(&str, f64)]) {
     }
 }
 
+/// Three ranks, which these links join.
+fn triangle(links: &str) -> Arc<Topology> {
+    let nodes = r#"[{"name": "a"}, {"name": "b"}, {"name": "c"}]"#;
+    let head = r#""format": "treefold-topology", "version": 1, "name": "triangle""#;
+    Arc::new(Topology::from_json(&format!(r#"{{{head}, "nodes": {nodes}, "links": [{links}]}}"#)).unwrap())
+}
+
 /// Between ranks 0 and 1 there is a narrow link, and beside it the way over rank 2.
 #[test]
 fn blocks_of_an_all_to_all_are_relayed_where_that_is_faster() {
-    let narrow = r#"{"format": "treefold-topology", "version": 1, "name": "narrow",
-        "nodes": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "links": [
-        {"source": "a", "target": "b", "bandwidth_Bps": 1e9, "both_ways": true},
+    let topology = triangle(
+        r#"{"source": "a", "target": "b", "bandwidth_Bps": 1e9, "both_ways": true},
         {"source": "a", "target": "c", "bandwidth_Bps": 9e9, "both_ways": true},
-        {"source": "b", "target": "c", "bandwidth_Bps": 9e9, "both_ways": true}]}"#;
-    let topology = Arc::new(Topology::from_json(narrow).unwrap());
+        {"source": "b", "target": "c", "bandwidth_Bps": 9e9, "both_ways": true}"#,
+    );
     let plan = plan(&topology, Collective::AllToAll, "1GB");
     // Of each pair's 5 GB/s, 4 GB/s go over c, beside the 5 GB/s to or from c itself.
     assert!(plan.rate().unwrap().bytes_per_second() / 15e9 > 0.99);
@@ -143,12 +149,12 @@ fn blocks_of_an_all_to_all_are_relayed_where_that_is_faster() {
 /// The quickest routes take no time, so that a limit on latency would be none: one link takes 5 ms.
 #[test]
 fn a_slow_link_off_all_quickest_routes_is_used_by_large_all_to_alls() {
-    let slow = r#"{"format": "treefold-topology", "version": 1, "name": "slow",
-        "nodes": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "links": [
-        {"source": "a", "target": "b", "bandwidth_Bps": 1e9, "both_ways": true},
+    let topology = triangle(
+        r#"{"source": "a", "target": "b", "bandwidth_Bps": 1e9, "both_ways": true},
         {"source": "b", "target": "c", "bandwidth_Bps": 1e9, "both_ways": true},
-        {"source": "a", "target": "c", "bandwidth_Bps": 1e9, "latency_s": 5e-3, "both_ways": true}]}"#;
-    let plan = plan(&Arc::new(Topology::from_json(slow).unwrap()), Collective::AllToAll, "1GB");
+        {"source": "a", "target": "c", "bandwidth_Bps": 1e9, "latency_s": 5e-3, "both_ways": true}"#,
+    );
+    let plan = plan(&topology, Collective::AllToAll, "1GB");
     assert!(plan.rate().unwrap().bytes_per_second() / 3e9 > 0.99);
 }
 

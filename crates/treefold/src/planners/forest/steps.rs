@@ -51,7 +51,7 @@ static MEMORY: Memory<Asked, Result<Draft>> = Memory::new();
 
 /// Plans in at most `steps` steps.
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options, steps: u32) -> Result<Draft> {
-    let root = options.collective.has_root().then_some(options.root);
+    let root = root_of(options);
     let asked = (options.collective, root, steps);
     (*MEMORY.get(topology, asked, || planned(topology, options.collective, root, steps))).clone()
 }
@@ -72,9 +72,13 @@ fn planned(topology: &Arc<Topology>, collective: Collective, root: Option<NodeId
     Ok(filled(draft, &network.roots, &Schedules { up, down, is_mirrored }))
 }
 
+fn root_of(options: &Options) -> Option<NodeId> {
+    options.collective.has_root().then_some(options.root)
+}
+
 /// Returns the least number of steps that a plan can have.
 pub(super) fn fewest(topology: &Arc<Topology>, options: &Options) -> u32 {
-    let root = options.collective.has_root().then_some(options.root);
+    let root = root_of(options);
     let transposed = topology.transposed();
     let Split { up, down } = least(&Network::new(topology, root), &Network::new(&transposed, root), options.collective);
     up + down
