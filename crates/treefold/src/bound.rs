@@ -83,16 +83,6 @@ pub(crate) fn broadcast_rate(topology: &Topology, root: NodeId) -> f64 {
     cut::broadcast_rate(topology, root).rate
 }
 
-/// Returns the rate that no all-reduce exceeds in which switches only forward, in bytes a second.
-pub(crate) fn all_reduce_rate(topology: &Topology) -> f64 {
-    by_cuts(topology).tightened(topology).all_reduce.rate.bytes_per_second()
-}
-
-/// Returns the rate that no all-reduce exceeds in which switches help, in bytes a second; `None` if none can.
-pub(crate) fn in_network_rate(topology: &Topology) -> Option<f64> {
-    Some(by_cuts(topology).tightened(topology).in_network?.rate.bytes_per_second())
-}
-
 /// Computes all bounds.
 ///
 /// ```

@@ -24,6 +24,7 @@
 mod exchange;
 mod grown;
 mod low;
+mod memory;
 mod order;
 mod packed;
 mod steps;

@@ -1,4 +1,6 @@
 //! The options of the planners. Each planner reads those that concern it, which `x-planners` lists.
+//!
+//! The planners that need a solver are in the Python package; their options are declared here, too.
 
 use std::sync::LazyLock;
 
@@ -38,9 +40,6 @@ pub struct Options {
     /// The rank that gives or gets what the others do not, if the collective has a root.
     #[serde(skip)]
     pub root: NodeId,
-    /// Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that.
-    #[serde(skip)]
-    pub ranks_relay: bool,
     /// The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have no such
     /// limit. By default the algorithm chooses the number, and multitree makes one tree for each rank.
     #[schemars(range(min = 1), extend(
@@ -124,22 +123,12 @@ impl options::Options for Options {
     }
 }
 
-impl Options {
-    /// Returns the options without what a plan is for, and without what changes no trees: the key of what is found for
-    /// all sizes.
-    pub(super) fn limits(&self) -> Self {
-        let Self { size, collective, root, ranks_relay, pipeline, .. } = Self::default();
-        Self { size, collective, root, ranks_relay, pipeline, ..self.clone() }
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
             size: Bytes::known(64 << 20),
             collective: Collective::AllReduce,
             root: NodeId(0),
-            ranks_relay: true,
             trees: None,
             height: None,
             heights: Heights::Hops,

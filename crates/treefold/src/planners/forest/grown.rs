@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::exchange;
-use crate::planners::memory::Memory;
+use super::memory::Memory;
 use super::packed::{Packed, Wanted, pack};
 use crate::bound::{all_gather_rate, broadcast_rate};
 use crate::plan::Direction;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use self::fitting::Timed;
 use self::searching::{Network, Schedule, schedule};
-use crate::planners::memory::Memory;
+use super::memory::Memory;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Collective, Direction, Draft, Half, LaneId, Pace, Sharing, Step, Tree};

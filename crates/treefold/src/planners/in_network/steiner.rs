@@ -8,7 +8,7 @@
 //! times over.
 
 use crate::plan::Direction;
-use crate::planners::cheapest::weighted;
+use crate::planners::packing::weighted;
 use crate::planners::spanning::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
