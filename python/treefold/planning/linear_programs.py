@@ -74,7 +74,7 @@ def trimmed(usage: Usage, capacity: Vector, most_trees: int, least_rate: float) 
         excess, low = len(carrying) - most_trees, int(np.sum(rates[carrying] < least_rate * (1 - 1e-6)))
         if excess <= 0 and low == 0:
             return rates
-        _close(solver, carrying[: max(1, excess // 4)])
+        _close(solver, carrying[: max(1, excess // 4, low // 4)])
 
 
 def thinned(usage: Usage, capacity: Vector, rate: float) -> Vector:

@@ -41,8 +41,11 @@ GAP = 1e-4
 """A packing this close to its bound is good enough."""
 
 _ROUNDS = 200
-_EPSILON = 0.3
-"""The step of the multiplicative weights that find the first trees."""
+_EPSILON, _TURNS = 0.5, 8
+"""The step of the multiplicative weights that find the first trees, and how many they take for each rank.
+
+A large step finds unlike trees, among which the linear program chooses well.
+"""
 _NOISY_TREES = 16
 """How many trees each round seeks under prices with noise."""
 _LOW = 1e-4
@@ -53,6 +56,8 @@ _WORTH_LOWERING = 0.01
 """The part of the time that lower trees must save to be worth a lower rate."""
 _LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
 """The limits of height for plans of small vectors, as multiples of the lowest tree's height."""
+_CORNERS, _MOST_ENTRIES = 4, 1 << 18
+"""How many corners of a program are tried, and the most trees times resources for that."""
 _EQUAL_TREES, _EQUAL_EDGES = 16, 1000
 """The most trees of equal rate that are sought, and the most edges that they may have together."""
 
@@ -113,7 +118,8 @@ def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
     heights = np.asarray(forest.heights("latency"))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
-    lower = [(each, corner(each)) for each in low if len(each) < len(forest)]
+    lower = [(each, rates) for each in low if len(each) < len(forest) for rates in _corners(each)]
+    lower += [(forest, rates) for rates in _corners(forest)[1:]]
     fewer = [(each, _best(each)) for each in _of_equal_rate(network)]
     with suppress(MisfitError):
         grown, shared = mtree.solve(network, PlannerOptions())
@@ -233,7 +239,7 @@ def pack(network: Topology) -> Packing:
     forest = Forest(network)
     capacity = np.asarray(forest.capacity)
     forest.add_shortest(_centres(network), "latency")
-    forest.add_by_weights(_EPSILON, 4 * network.ranks)
+    forest.add_by_weights(_EPSILON, _TURNS * network.ranks)
     random = np.random.default_rng(0)
     bound = _known_bound(network)
     for number in range(_ROUNDS):
@@ -257,6 +263,18 @@ def corner(forest: Forest) -> Vector:
     """Return the best rates at a corner of the program, where few trees carry anything; low trees get a bonus."""
     heights = np.asarray(forest.heights("latency"), dtype=np.float64)
     return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
+
+
+def _corners(forest: Forest) -> list[Vector]:
+    """Return the best rates at a few corners.
+
+    Many corners have the same rate, but not the same time: where rates are unlike, small chunks of narrow trees take
+    long.
+    """
+    capacity, random = np.asarray(forest.capacity), np.random.default_rng(0)
+    count = _CORNERS if len(forest) * len(capacity) <= _MOST_ENTRIES else 1
+    tilted = [_LOW * random.random(len(forest)) for _ in range(1, count)]
+    return [corner(forest), *(linear_programs.prefer(forest.usage(), capacity, bonus) for bonus in tilted)]
 
 
 def _known_bound(network: Topology) -> float:

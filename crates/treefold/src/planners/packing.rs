@@ -138,34 +138,40 @@ fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> Spanning
         neighbors[source].push((target, route));
         neighbors[target].push((source, back));
     }
-    let centre =
-        || NodeId::first(ranks).min_by_key(|&root| eccentricity(topology, &neighbors, root)).unwrap_or(NodeId(0));
-    let root = root.unwrap_or_else(centre);
+    let root = root.unwrap_or_else(|| centre(topology, &neighbors));
     let mut routes = Vec::with_capacity(ranks - 1);
-    walk(&neighbors, root, |_, route| routes.push(route.clone()));
+    walk(&neighbors, root, |_, _, route| routes.push(route.clone()));
     SpanningTree { root, down: breadth_first(topology, root, routes, Direction::Down), up: None }
 }
 
-/// Returns the longest latency from `root` and the most hops, by which equal latencies are compared.
-fn eccentricity(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>], root: NodeId) -> (u64, u32) {
-    let mut far = vec![(0u64, 0u32); neighbors.len()];
-    let mut most = (0, 0);
-    walk(neighbors, root, |from, route| {
-        let latency: u64 = route.iter().map(|&link| topology.link(link).delay().picoseconds()).sum();
-        let to = topology.link(route[route.len() - 1]).target;
-        let (before, hops) = far[from];
-        far[to] = (before + latency, hops + 1);
-        most = (most.0.max(before + latency), most.1.max(hops + 1));
-    });
-    most
+/// Returns the rank from which the longest latency to any other is least, and of several the one with the fewest hops.
+///
+/// In a tree the farthest rank from any one is an end of a longest path, so four walks find it in O(n).
+fn centre(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>]) -> NodeId {
+    let delay = |route: &Route| route.iter().map(|&link| topology.link(link).delay().picoseconds()).sum::<u64>();
+    let (latency, hops) = (eccentricities(neighbors, delay), eccentricities(neighbors, |_| 1));
+    NodeId::first(neighbors.len()).min_by_key(|&rank| (latency[rank], hops[rank])).unwrap_or(NodeId(0))
+}
+
+/// Returns the length of the longest path from each rank of a tree.
+fn eccentricities(neighbors: &[Vec<(NodeId, Route)>], length: impl Fn(&Route) -> u64) -> Vec<u64> {
+    let far = |from: NodeId| {
+        let mut far = vec![0u64; neighbors.len()];
+        walk(neighbors, from, |from, to, route| far[to] = far[from] + length(route));
+        far
+    };
+    let farthest = |far: &[u64]| NodeId::first(far.len()).max_by_key(|&rank| far[rank]).unwrap_or(NodeId(0));
+    let one = far(farthest(&far(NodeId(0))));
+    let other = far(farthest(&one));
+    one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect()
 }
 
 /// Calls `visit` with every edge of a tree, away from `root`, parents first.
-fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl FnMut(NodeId, &'a Route)) {
+fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl FnMut(NodeId, NodeId, &'a Route)) {
     let mut queue = vec![(root, None)];
     while let Some((node, parent)) = queue.pop() {
         for (next, route) in neighbors[node].iter().filter(|(next, _)| Some(*next) != parent) {
-            visit(node, route);
+            visit(node, *next, route);
             queue.push((*next, Some(node)));
         }
     }
@@ -211,6 +217,9 @@ fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, direction: D
     breadth_first(topology, root, routes, direction)
 }
 
+/// The number of roots that are tried for a tree by multiplicative weights.
+const TRIED: usize = 4;
+
 /// Finds an approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again it takes the
 /// cheapest tree under prices that grow exponentially with load. Every fourth one is the cheapest mirrored tree.
 /// Returns trees whose rates fit; they are a start for the master program.
@@ -219,7 +228,9 @@ pub fn by_weights(topology: &Topology, resources: &Resources, epsilon: f64, most
     let next = |turn: usize, prices: &[f64]| {
         let mirrored =
             if turn.is_multiple_of(4) { cheapest_both_ways(topology, resources, prices, None) } else { None };
-        Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &roots).tree))
+        let tried: Vec<NodeId> =
+            (0..TRIED).map(|place| roots[(turn + place * roots.len() / TRIED) % roots.len()]).collect();
+        Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &tried).tree))
     };
     weighted(resources, epsilon, most, next).expect("there always is a tree")
 }

@@ -14,6 +14,9 @@ use crate::topology::{LinkId, NodeId, Topology};
 
 /// How steeply prices rise in the first pass and in the last one: by e to this power from an unused link to a full one.
 const STEEPNESS: (f64, f64) = (30.0, 200.0);
+/// The most that a link costs which is too narrow for one tree, and the binary logarithm of that.
+const DEAREST: f64 = 64.0;
+const MOST_STEEP: f64 = 6.0;
 /// A packing this close to the bound is good enough.
 const NEAR: f64 = 1e-9;
 
@@ -135,15 +138,19 @@ impl<'a> Packing<'a> {
         Some(())
     }
 
-    /// Sets the price of each link; the dearest one has about 1.
+    /// Sets the price of each link; the dearest one has about 1, except that links which are too narrow for one tree are
+    /// dearer. They do not set the scale, on which all others would be free.
     fn set_prices(&mut self) {
         // What a link would carry with one tree more counts, so that narrow links are dear from the beginning.
         let next: Vec<f64> = self.load.iter().zip(&self.room).map(|(&load, room)| f64::from(load + 1) / room).collect();
-        let most = next.iter().copied().fold(0.0, f64::max);
-        let least_room = self.room.iter().copied().fold(f64::INFINITY, f64::min);
+        let is_any_wide = self.room.iter().any(|&room| room >= 1.0);
+        let scale = || next.iter().zip(&self.room).filter(|(_, room)| **room >= 1.0 || !is_any_wide);
+        let most = scale().map(|(&next, _)| next).fold(0.0, f64::max);
+        let least_room = scale().map(|(_, &room)| room).fold(f64::INFINITY, f64::min);
         for link in LinkId::first(next.len()) {
-            let steep = exp2((next[link] - most) * self.steepness * std::f64::consts::LOG2_E);
-            self.prices[link] = (steep * least_room / self.room[link] + 1e-9) * self.noise[link];
+            let steep = exp2(((next[link] - most) * self.steepness * std::f64::consts::LOG2_E).min(MOST_STEEP));
+            let price = (steep * least_room / self.room[link] + 1e-9).min(DEAREST);
+            self.prices[link] = price * self.noise[link];
         }
     }
 }
