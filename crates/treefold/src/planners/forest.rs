@@ -4,15 +4,15 @@
 //!
 //! Cuts tell the rate at which all ranks can broadcast at once (`bound/cut.rs`). The trees are found by prices that
 //! change after every tree, with rip-up and reroute (`packed.rs`), among trees whose latency is near the least
-//! (`low.rs`). A plan has one of three forms. In the first, trees stream chunks. In the second, which needs a network
-//! whose routes are single links, each tree sends its part in a few whole pieces, and every link sends its messages in
-//! an order found by list scheduling (`order.rs`). In the third, which is tried on small networks with switches or
-//! relays, messages wait for steps, and there are as few steps as can be (`steps.rs`). The form that is predicted to be
-//! the fastest for the size is taken. An
-//! all-reduce is a reduce-scatter and the all-gather of the sums, which the streams overlap. A broadcast has trees out
-//! of its root only (Edmonds 1973), and a reduce the same backwards. The trees of an all-to-all are others
-//! (`exchange.rs`), because their edges carry more the more ranks are below. Where the number of steps is limited, the
-//! plan is of the third form.
+//! (`low.rs`); where trees of one rate leave a part of the bound, a linear program shares blocks unequally
+//! (`unequal.rs`). A plan has one of three forms. In the first, trees stream chunks. In the second, which needs a
+//! network whose routes are single links, each tree sends its part in a few whole pieces, and every link sends its
+//! messages in an order found by list scheduling (`order.rs`). In the third, which is tried on small networks with
+//! switches or relays, messages wait for steps, and there are as few steps as can be (`steps.rs`). The form that is
+//! predicted to be the fastest for the size is taken. An all-reduce is a reduce-scatter and the all-gather of the sums,
+//! which the streams overlap. A broadcast has trees out of its root only (Edmonds 1973), and a reduce the same
+//! backwards. The trees of an all-to-all are others (`exchange.rs`), because their edges carry more the more ranks are
+//! below. Where the number of steps is limited, the plan is of the third form.
 //!
 //! Cost: for n ranks with d ways into each, k trees a rank and p passes, p k n searches of O(n d); half a second for 64
 //! ranks, and two for an all-to-all; for the fewest steps see `steps/fitting.rs`. What is found for a network is kept,
@@ -28,8 +28,10 @@ mod memory;
 mod order;
 mod packed;
 mod steps;
+mod unequal;
 mod ways;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::grown::{Grown, Roots, forests};
@@ -42,7 +44,7 @@ use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::derive;
 use crate::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Step, Tree};
-use crate::topology::{LinkId, NodeId, Topology};
+use crate::topology::{LinkId, Topology};
 use crate::units::{Bytes, Seconds, Time};
 
 /// The numbers of pieces in which a tree may send its part.
@@ -206,14 +208,21 @@ impl Form<'_> {
         self.parts() * self.topology.ranks() as usize
     }
 
-    fn bytes_of_a_part(&self) -> f64 {
-        self.options.size.get() as f64 / self.parts() as f64
+    /// Returns the bytes of a part of so many units.
+    fn bytes_of(&self, units: u32) -> f64 {
+        self.options.size.get() as f64 * f64::from(units) / self.units() as f64
+    }
+
+    /// Returns how many units the vector has; a tree's units are cut into pieces.
+    fn units(&self) -> u64 {
+        u64::from(self.pieces()) * self.grown.units.iter().map(|&units| u64::from(units)).sum::<u64>()
     }
 
     /// Returns the time of the plan; `None` if there should be no such plan.
     fn seconds(&self) -> Option<Seconds> {
         let is_cut = self.parts() * self.grown.trees as usize > self.grown.down.len();
-        let is_small = self.bytes_of_a_part() < LEAST_BYTES && is_cut;
+        let least = self.grown.units.iter().copied().min().unwrap_or(1);
+        let is_small = self.bytes_of(least) < LEAST_BYTES && is_cut;
         if !matches!(self.sending, Sending::Ordered(_)) {
             return (!is_small || self.grown.trees == 1).then(|| Profile::of(&self.draft()).seconds(self.options.size));
         }
@@ -228,10 +237,10 @@ impl Form<'_> {
     /// Puts the messages in order; returns `None` if they take too many steps.
     fn ordered(&self) -> Option<Steps> {
         let of = |network: &Topology, halves: &[Vec<Route>]| {
-            let bytes = self.bytes_of_a_part();
             // The first pieces of all trees come first, as all of them are wanted at once.
             let pieces = 0..self.pieces();
-            let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| halves.iter().map(|half| (&**half, bytes))).collect();
+            let sized = || halves.iter().zip(&self.grown.units).map(|(half, &units)| (&**half, self.bytes_of(units)));
+            let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| sized()).collect();
             ordered(network, &trees, self.options.collective.is_personalized())
         };
         let mut steps = Steps::default();
@@ -257,9 +266,17 @@ impl Form<'_> {
             Sending::Ordered(_) => (Pace::Ordered, Some(self.ordered().expect("the time was known"))),
         };
         let chunk = if pace.is_stream() && self.options.pipeline { Chunk::Best } else { Chunk::One };
-        let mut draft = Draft { collective, ..Draft::new(self.topology, "forest", self.parts().max(1) as u64) };
+        let mut draft = Draft { collective, ..Draft::new(self.topology, "forest", self.units().max(1)) };
         let steps = steps.unwrap_or_default();
-        let mut trees: Vec<Tree> = (0..self.parts()).map(|place| self.tree(&mut draft, place, &steps, chunk)).collect();
+        let starts = self.starts();
+        let part = |place: usize| {
+            let number = place % starts.len();
+            let (units, piece) = (u64::from(self.grown.units[number]), (place / starts.len()) as u64);
+            let start = starts[number] * u64::from(self.pieces()) + piece * units;
+            start..start + units
+        };
+        let mut trees: Vec<Tree> =
+            (0..self.parts()).map(|place| self.tree(&mut draft, place, part(place), &steps, chunk)).collect();
         trees.sort_by_key(|tree| tree.span.start);
         draft.push_phase(pace, trees);
         draft
@@ -267,8 +284,8 @@ impl Form<'_> {
 
     /// Returns a tree, or one of the pieces of a tree; all first pieces come first. Reduce halves run backwards, and
     /// before broadcast halves.
-    fn tree(&self, draft: &mut Draft, place: usize, steps: &Steps, chunk: Chunk) -> Tree {
-        let (piece, number) = (place / self.grown.down.len(), place % self.grown.down.len());
+    fn tree(&self, draft: &mut Draft, place: usize, span: Range<u64>, steps: &Steps, chunk: Chunk) -> Tree {
+        let number = place % self.grown.down.len();
         let last_up = steps.up.as_ref().map_or(0, Ordered::last);
         let down = match self.halves {
             Halves::Up => Half::None,
@@ -284,11 +301,20 @@ impl Form<'_> {
                 self.half(draft, &up, steps.up.as_ref(), place, |step| last_up + 1 - step)
             }
         };
-        // Each rank has a block for every other one, which its own trees cut.
-        let is_personalized = self.options.collective.is_personalized();
-        let place = if is_personalized { number % self.grown.trees as usize } else { number };
-        let start = place as u64 * u64::from(self.pieces()) + piece as u64;
-        Tree { span: start..start + 1, root: self.grown.root(number), up, down, chunk }
+        Tree { span, root: self.grown.roots[number], up, down, chunk }
+    }
+
+    /// Returns where the units of each tree begin. In an all-to-all, where each rank has a block for every other one,
+    /// the trees of each root cut all of its blocks.
+    fn starts(&self) -> Vec<u64> {
+        let mut next = 0;
+        let start = |&units: &u32| {
+            next += u64::from(units);
+            next - u64::from(units)
+        };
+        let starts = self.grown.units.iter().map(start);
+        let within = if self.options.collective.is_personalized() { u64::from(self.grown.block) } else { u64::MAX };
+        starts.map(|start| start % within).collect()
     }
 
     fn half(
@@ -326,10 +352,5 @@ fn farthest(topology: &Topology) -> Vec<u64> {
 impl Grown {
     fn has_single_links(&self) -> bool {
         self.down.iter().chain(self.up.iter().flatten()).flatten().all(|route| route.len() == 1)
-    }
-
-    /// Returns the root of a tree.
-    fn root(&self, tree: usize) -> NodeId {
-        self.only_root.unwrap_or_else(|| NodeId::new(tree / self.trees as usize))
     }
 }

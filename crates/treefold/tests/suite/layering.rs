@@ -17,7 +17,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("topology", &["error", "ids", "units", "search", "random"]),
     ("bound", &["error", "ids", "units", "search", "random", "linear", "topology"]),
     ("plan", &["error", "ids", "units", "random", "options", "topology"]),
-    ("planners", &["error", "ids", "units", "search", "random", "options", "topology", "bound", "plan"]),
+    ("planners", &["error", "ids", "units", "search", "random", "linear", "options", "topology", "bound", "plan"]),
     ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
     ("run", &["error", "ids", "units", "number", "topology", "plan"]),
     ("auto", &["error", "ids", "units", "random", "topology", "plan", "planners", "sim"]),

@@ -70,5 +70,5 @@ fn forest(topology: &Topology, asked: Asked) -> Option<Grown> {
         breadth_first(topology, root, routes, Direction::Down)
     };
     let down = found.trees.into_iter().enumerate().map(ordered).collect();
-    Some(Grown { trees: asked.trees, only_root: None, down, up: None, reached: found.reached })
+    Some(Grown::equal(asked.trees, None, (down, None), found.reached))
 }

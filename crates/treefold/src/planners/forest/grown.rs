@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::exchange;
 use super::memory::Memory;
 use super::packed::{Packed, Wanted, pack};
+use super::{exchange, unequal};
 use crate::bound::{all_gather_rate, broadcast_rate};
 use crate::plan::Direction;
 use crate::planners::spanning::{Route, breadth_first};
@@ -36,20 +36,49 @@ pub(super) enum Roots {
     Personalized,
 }
 
-/// Trees of one rate, as many out of each rank or all out of one: the broadcast halves, and the reduce halves where the
+/// Trees out of each rank or all out of one, root by root: the broadcast halves, and the reduce halves where the
 /// directions of the network differ.
 #[derive(Debug, Clone)]
 pub(super) struct Grown {
-    /// How many trees each root has.
+    /// The most trees that a root has.
     pub trees: u32,
-    /// The only root, if it is not each rank.
-    pub only_root: Option<NodeId>,
+    /// The root of each tree.
+    pub roots: Vec<NodeId>,
+    /// How many units of its root's block each tree carries, and how many a block has.
+    pub units: Vec<u32>,
+    pub block: u32,
     /// The routes of each broadcast half, breadth-first, rank by rank.
     pub down: Vec<Vec<Route>>,
     /// The routes of each reduce half in the same order; `None` if they are those of `down` in the opposite direction.
     pub up: Option<Vec<Vec<Route>>>,
     /// The part of the bound that the trees reach, of the slower half.
     pub reached: f64,
+}
+
+impl Grown {
+    /// Returns trees that carry the same; every root has so many. Every rank is a root, or `only_root` is.
+    pub fn equal(
+        trees: u32,
+        only_root: Option<NodeId>,
+        (down, up): (Vec<Vec<Route>>, Option<Vec<Vec<Route>>>),
+        reached: f64,
+    ) -> Self {
+        let root = |number| only_root.unwrap_or_else(|| NodeId::new(number / trees as usize));
+        let roots = (0..down.len()).map(root).collect();
+        Self { trees, roots, units: vec![1; down.len()], block: trees, down, up, reached }
+    }
+
+    /// Returns trees with these roots that carry unequal parts of blocks.
+    pub fn unequal(
+        roots: Vec<NodeId>,
+        units: Vec<u32>,
+        block: u32,
+        (down, up): (Vec<Vec<Route>>, Option<Vec<Vec<Route>>>),
+        reached: f64,
+    ) -> Self {
+        let trees = roots.chunk_by(|a, b| a == b).map(<[NodeId]>::len).max().unwrap_or(1) as u32;
+        Self { trees, roots, units, block, down, up, reached }
+    }
 }
 
 static MEMORY: Memory<Roots, Vec<Grown>> = Memory::new();
@@ -63,7 +92,7 @@ fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
     let only_root = if let Roots::Only(root) = roots { Some(root) } else { None };
     match roots {
         _ if topology.ranks() < 2 => {
-            vec![Grown { trees: 1, only_root, down: vec![Vec::new()], up: None, reached: 1.0 }]
+            vec![Grown::equal(1, only_root, (vec![Vec::new()], None), 1.0)]
         }
         Roots::Personalized => exchange::grow(topology),
         _ => packed(topology, only_root),
@@ -96,6 +125,10 @@ fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
         if stretch != STRETCHES[0] && is_enough(&found) {
             break;
         }
+    }
+    if !is_enough(&found) {
+        let rates = [Some(topology), transposed.as_ref()].map(|network| rate(network.unwrap_or(topology), only_root));
+        found.extend(unequal::share(topology, &found, rates));
     }
     let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max);
     found.retain(|grown| grown.trees == 1 || grown.reached >= best * WORTH);
@@ -155,7 +188,7 @@ fn forest(
         packed.trees.into_iter().enumerate().flat_map(of_rank).collect()
     };
     let (down, up) = (halves(down, Direction::Down), up.map(|up| halves(up, Direction::Up)));
-    Some(Grown { trees, only_root, down, up, reached })
+    Some(Grown::equal(trees, only_root, (down, up), reached))
 }
 
 /// Returns the routes of a half breadth-first. Those of a reduce half were found on the transposed network.

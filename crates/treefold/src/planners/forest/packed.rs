@@ -138,8 +138,8 @@ impl<'a> Packing<'a> {
         Some(())
     }
 
-    /// Sets the price of each link; the dearest one has about 1, except that links which are too narrow for one tree are
-    /// dearer. They do not set the scale, on which all others would be free.
+    /// Sets the price of each link; the dearest one has about 1, except that links which are too narrow for one tree
+    /// are dearer. They do not set the scale, on which all others would be free.
     fn set_prices(&mut self) {
         // What a link would carry with one tree more counts, so that narrow links are dear from the beginning.
         let next: Vec<f64> = self.load.iter().zip(&self.room).map(|(&load, room)| f64::from(load + 1) / room).collect();
