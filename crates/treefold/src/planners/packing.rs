@@ -146,7 +146,7 @@ fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> Spanning
 
 /// Returns the rank from which the longest latency to any other is least, and of several the one with the fewest hops.
 ///
-/// In a tree the farthest rank from any one is an end of a longest path, so four walks find it in O(n).
+/// In a tree the farthest rank from any one is an end of a longest path, so a few walks find it in O(n).
 fn centre(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>]) -> NodeId {
     let delay = |route: &Route| route.iter().map(|&link| topology.link(link).delay().picoseconds()).sum::<u64>();
     let (latency, hops) = (eccentricities(neighbors, delay), eccentricities(neighbors, |_| 1));

@@ -18,11 +18,20 @@ const BLOCK: u32 = 1 << 16;
 /// The parts of a block from which a tree is kept, and the part of the rate that leaving others out may cost.
 const LEAST_PARTS: [f64; 5] = [0.1, 0.05, 0.02, 0.01, 0.003];
 const WORTH: f64 = 1e-3;
-/// A part that is due to rounding.
-const NOTHING: f64 = 1e-5;
+/// The least part of a block that is more than rounding.
+const NOTHING: f64 = 1e-4;
 
 /// The routes of a half of a tree.
 type Half = Vec<Route>;
+
+/// A half and its root.
+type Tree<'a> = (NodeId, &'a Half);
+
+/// Trees, and the part of its root's block that each carries.
+struct Parted<'a> {
+    trees: Vec<Tree<'a>>,
+    parts: Vec<f64>,
+}
 
 /// Halves of trees with their roots, and how many units of its root's block each carries.
 struct Shared {
@@ -32,10 +41,10 @@ struct Shared {
     reached: f64,
 }
 
-/// Returns the forest that shares blocks unequally among the trees of others; `None` if it is no better. `rate` is what
-/// cuts allow out of each root, in bytes a second.
+/// Returns the forest that shares blocks unequally among the trees of others; `None` if it is no better, or there are no
+/// others. Cuts allow `rates` out of each root and into it, in bytes a second.
 pub(super) fn share(topology: &Topology, found: &[Grown], rates: [f64; 2]) -> Option<Grown> {
-    let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max);
+    let best = found.iter().map(|grown| grown.reached).max_by(f64::total_cmp)?;
     let down = shared(topology, found, |grown| Some(&grown.down), rates[0])?;
     let has_up = found.iter().any(|grown| grown.up.is_some());
     let shared =
@@ -56,36 +65,45 @@ fn shared<'a>(
     let mut known = HashSet::new();
     let halves =
         order.into_iter().flat_map(|grown| grown.roots.iter().copied().zip(halves_of(grown).into_iter().flatten()));
-    let mut trees: Vec<(NodeId, &Half)> = halves.filter(|&tree| known.insert(tree)).take(MOST_TREES).collect();
+    let mut trees: Vec<Tree> = halves.filter(|&tree| known.insert(tree)).take(MOST_TREES).collect();
     trees.sort_by_key(|&(root, _)| root);
-    let (parts, all) = solve(topology, &trees, rate);
-    let kept = LEAST_PARTS.iter().find_map(|&least| {
-        let kept = above(&trees, &parts, least);
-        let (parts, reached) = solve(topology, &kept, rate);
-        (roots_of(&kept) == roots_of(&trees) && reached >= all * (1.0 - WORTH)).then_some((kept, parts))
-    });
-    let (trees, parts) = kept.unwrap_or_else(|| (trees.clone(), parts.clone()));
-    let (trees, parts): (Vec<(NodeId, &Half)>, Vec<f64>) =
-        trees.into_iter().zip(parts).filter(|&(_, part)| part > NOTHING).unzip();
-    let roots: Vec<NodeId> = trees.iter().map(|&(root, _)| root).collect();
-    let units = whole(&roots, &parts);
-    let halves: Vec<Half> = trees.into_iter().map(|(_, half)| half.clone()).collect();
+    let Parted { trees, parts } = without_small(topology, trees, rate)?;
+    let units = whole(&trees, &parts);
+    let carrying = trees.iter().zip(units).filter(|&(_, units)| units > 0);
+    let (trees, units): (Vec<Tree>, Vec<u32>) = carrying.map(|(&tree, units)| (tree, units)).unzip();
+    let (roots, halves): (Vec<NodeId>, Vec<Half>) = trees.into_iter().map(|(root, half)| (root, half.clone())).unzip();
     let reached = reached(topology, &halves, &units, rate);
     Some(Shared { roots, halves, units, reached })
 }
 
-/// Returns the trees whose part of a block is at least `least`.
-fn above<'a>(trees: &[(NodeId, &'a Half)], parts: &[f64], least: f64) -> Vec<(NodeId, &'a Half)> {
-    trees.iter().zip(parts).filter(|&(_, &part)| part >= least).map(|(&tree, _)| tree).collect()
+/// Returns the trees that are left if those with small parts are left out, and the part of each; `None` if the solver
+/// has failed.
+fn without_small<'a>(topology: &Topology, trees: Vec<Tree<'a>>, rate: f64) -> Option<Parted<'a>> {
+    let (parts, all) = solve(topology, &trees, rate);
+    let above = |least: f64| {
+        let kept = trees.iter().zip(&parts).filter(|&(_, &part)| part >= least).map(|(&tree, _)| tree);
+        let kept: Vec<Tree<'a>> = kept.collect();
+        (roots_of(&kept) == roots_of(&trees)).then_some(kept)
+    };
+    let fewer = LEAST_PARTS.iter().find_map(|&least| {
+        let kept = above(least)?;
+        let (parts, reached) = solve(topology, &kept, rate);
+        (reached >= all * (1.0 - WORTH)).then_some(Parted { trees: kept, parts })
+    });
+    fewer.or_else(|| {
+        let kept = above(NOTHING)?;
+        let (parts, _) = solve(topology, &kept, rate);
+        Some(Parted { trees: kept, parts })
+    })
 }
 
 /// Returns how many roots trees have that are sorted by them.
-fn roots_of(trees: &[(NodeId, &Half)]) -> usize {
+fn roots_of(trees: &[Tree]) -> usize {
     trees.chunk_by(|a, b| a.0 == b.0).count()
 }
 
 /// Returns the part of its root's block that each tree carries, and the part of `rate` that each root then reaches.
-fn solve(topology: &Topology, trees: &[(NodeId, &Half)], rate: f64) -> (Vec<f64>, f64) {
+fn solve(topology: &Topology, trees: &[Tree], rate: f64) -> (Vec<f64>, f64) {
     let links = topology.links().len();
     let free = Row { lower: f64::NEG_INFINITY, upper: 1.0, entries: Vec::new() };
     let mut rows = vec![free; links];
@@ -95,7 +113,7 @@ fn solve(topology: &Topology, trees: &[(NodeId, &Half)], rate: f64) -> (Vec<f64>
         }
     }
     rows.retain(|row| !row.entries.is_empty());
-    let by_root: Vec<&[(NodeId, &Half)]> = trees.chunk_by(|a, b| a.0 == b.0).collect();
+    let by_root: Vec<&[Tree]> = trees.chunk_by(|a, b| a.0 == b.0).collect();
     let mut first = 0;
     for of_root in &by_root {
         let own = (first..first + of_root.len()).map(|column| (column, 1.0));
@@ -117,14 +135,14 @@ fn solve(topology: &Topology, trees: &[(NodeId, &Half)], rate: f64) -> (Vec<f64>
     (parts, reached)
 }
 
-/// Returns parts of blocks in units, so that those of each root are a whole block.
-fn whole(roots: &[NodeId], parts: &[f64]) -> Vec<u32> {
+/// Returns parts of blocks in units, so that those of each root are a whole block. Parts that are no number count as 0.
+fn whole(trees: &[Tree], parts: &[f64]) -> Vec<u32> {
     let mut units = Vec::with_capacity(parts.len());
     let (mut sum, mut before) = (0.0, 0);
     for (place, part) in parts.iter().enumerate() {
         sum += part;
-        let is_last = roots.get(place + 1) != Some(&roots[place]);
-        let end = if is_last { BLOCK } else { (sum * f64::from(BLOCK)).round() as u32 };
+        let is_last = trees.get(place + 1).is_none_or(|next| next.0 != trees[place].0);
+        let end = if is_last { BLOCK } else { ((sum * f64::from(BLOCK)).round() as u32).clamp(before, BLOCK) };
         units.push(end - before);
         (sum, before) = if is_last { (0.0, 0) } else { (sum, end) };
     }
