@@ -41,8 +41,8 @@ struct Shared {
     reached: f64,
 }
 
-/// Returns the forest that shares blocks unequally among the trees of others; `None` if it is no better, or there are no
-/// others. Cuts allow `rates` out of each root and into it, in bytes a second.
+/// Returns the forest that shares blocks unequally among the trees of others; `None` if it is no better, or there are
+/// no others. Cuts allow `rates` out of each root and into it, in bytes a second.
 pub(super) fn share(topology: &Topology, found: &[Grown], rates: [f64; 2]) -> Option<Grown> {
     let best = found.iter().map(|grown| grown.reached).max_by(f64::total_cmp)?;
     let down = shared(topology, found, |grown| Some(&grown.down), rates[0])?;
@@ -135,7 +135,8 @@ fn solve(topology: &Topology, trees: &[Tree], rate: f64) -> (Vec<f64>, f64) {
     (parts, reached)
 }
 
-/// Returns parts of blocks in units, so that those of each root are a whole block. Parts that are no number count as 0.
+/// Returns parts of blocks in units, so that those of each root are a whole block. Parts that are no numbers count as
+/// nothing.
 fn whole(trees: &[Tree], parts: &[f64]) -> Vec<u32> {
     let mut units = Vec::with_capacity(parts.len());
     let (mut sum, mut before) = (0.0, 0);
