@@ -56,8 +56,8 @@ _WORTH_LOWERING = 0.01
 """The part of the time that lower trees must save to be worth a lower rate."""
 _LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
 """The limits of height for plans of small vectors, as multiples of the lowest tree's height."""
-_CORNERS, _MOST_ENTRIES = 4, 1 << 18
-"""How many corners of a program are tried, and the most trees times resources for that."""
+_OTHERS, _MOST_ENTRIES = 3, 1 << 18
+"""How many more corners of a program are tried, and the most trees times resources for that."""
 _EQUAL_TREES, _EQUAL_EDGES = 16, 1000
 """The most trees of equal rate that are sought, and the most edges that they may have together."""
 
@@ -118,8 +118,8 @@ def _lesser(network: Topology) -> list[tuple[Forest, Vector]]:
     heights = np.asarray(forest.heights("latency"))
     levels = {int(heights.min() * factor) for factor in _LEVELS}
     low = [forest.select(np.flatnonzero(heights <= level).tolist()) for level in sorted(levels)]
-    lower = [(each, rates) for each in low if len(each) < len(forest) for rates in _corners(each)]
-    lower += [(forest, rates) for rates in _corners(forest)[1:]]
+    lower = [(each, rates) for each in low if len(each) < len(forest) for rates in (corner(each), *_others(each))]
+    lower += [(forest, rates) for rates in _others(forest)]
     fewer = [(each, _best(each)) for each in _of_equal_rate(network)]
     with suppress(MisfitError):
         grown, shared = mtree.solve(network, PlannerOptions())
@@ -212,7 +212,7 @@ def _best(forest: Forest) -> Vector:
     """Return the rates with the largest sum."""
     if len(forest) == 0:
         return np.zeros(0)
-    return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), np.zeros(len(forest)))
+    return preferring(forest, np.zeros(len(forest)))
 
 
 def _low_enough(forest: Forest, limits: PlannerOptions) -> NDArray[np.bool_]:
@@ -262,19 +262,23 @@ def _centres(network: Topology) -> list[int]:
 def corner(forest: Forest) -> Vector:
     """Return the best rates at a corner of the program, where few trees carry anything; low trees get a bonus."""
     heights = np.asarray(forest.heights("latency"), dtype=np.float64)
-    return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), _LOW * (1 - heights / heights.max()))
+    return preferring(forest, _LOW * (1 - heights / heights.max()))
 
 
-def _corners(forest: Forest) -> list[Vector]:
-    """Return the best rates at a few corners.
+def _others(forest: Forest) -> list[Vector]:
+    """Return the best rates at other corners.
 
     Many corners have the same rate, but not the same time: where rates are unlike, small chunks of narrow trees take
     long.
     """
-    capacity, random = np.asarray(forest.capacity), np.random.default_rng(0)
-    count = _CORNERS if len(forest) * len(capacity) <= _MOST_ENTRIES else 1
-    tilted = [_LOW * random.random(len(forest)) for _ in range(1, count)]
-    return [corner(forest), *(linear_programs.prefer(forest.usage(), capacity, bonus) for bonus in tilted)]
+    random = np.random.default_rng(0)
+    is_small = len(forest) * len(forest.capacity) <= _MOST_ENTRIES
+    return [preferring(forest, _LOW * random.random(len(forest))) for _ in range(_OTHERS if is_small else 0)]
+
+
+def preferring(forest: Forest, bonus: Vector) -> Vector:
+    """Return the best rates at a corner of the program; each tree's rate counts `1 + bonus` times."""
+    return linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), bonus)
 
 
 def _known_bound(network: Topology) -> float:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treefold._core import Forest, Link, Plan, Topology, format_bandwidth, format_time
-from treefold.planning import linear_programs, packing
+from treefold.planning import packing
 from treefold.planning.request import Request, limits
 from treefold.results import Prediction
 
@@ -76,7 +76,7 @@ def _keeping(forest: Forest, survivors: int, request: Request) -> list[tuple[Pla
     """Return the plan of the best packing that keeps old trees where it can; nothing if it breaks the limits."""
     forest.join(packing.pack(request.network).forest)
     bonus = np.where(np.arange(len(forest)) < survivors, _WORTH, 0.0)
-    rates = linear_programs.prefer(forest.usage(), np.asarray(forest.capacity), bonus)
+    rates = packing.preferring(forest, bonus)
     if not packing.keeps(forest, rates, request.options):
         return []
     plan = forest.plan("packing", list(rates), request.options.pipeline)

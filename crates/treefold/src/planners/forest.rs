@@ -208,9 +208,8 @@ impl Form<'_> {
         self.parts() * self.topology.ranks() as usize
     }
 
-    /// Returns the bytes of a part of so many units.
-    fn bytes_of(&self, units: u32) -> f64 {
-        self.options.size.get() as f64 * f64::from(units) / self.units() as f64
+    fn bytes_of_a_unit(&self) -> f64 {
+        self.options.size.get() as f64 / self.units() as f64
     }
 
     /// Returns how many units the vector has; a tree's units are cut into pieces.
@@ -222,7 +221,7 @@ impl Form<'_> {
     fn seconds(&self) -> Option<Seconds> {
         let is_cut = self.parts() * self.grown.trees as usize > self.grown.down.len();
         let least = self.grown.units.iter().copied().min().unwrap_or(1);
-        let is_small = self.bytes_of(least) < LEAST_BYTES && is_cut;
+        let is_small = self.bytes_of_a_unit() * f64::from(least) < LEAST_BYTES && is_cut;
         if !matches!(self.sending, Sending::Ordered(_)) {
             return (!is_small || self.grown.trees == 1).then(|| Profile::of(&self.draft()).seconds(self.options.size));
         }
@@ -236,10 +235,12 @@ impl Form<'_> {
 
     /// Puts the messages in order; returns `None` if they take too many steps.
     fn ordered(&self) -> Option<Steps> {
+        let unit = self.bytes_of_a_unit();
         let of = |network: &Topology, halves: &[Vec<Route>]| {
             // The first pieces of all trees come first, as all of them are wanted at once.
             let pieces = 0..self.pieces();
-            let sized = || halves.iter().zip(&self.grown.units).map(|(half, &units)| (&**half, self.bytes_of(units)));
+            let sized =
+                || halves.iter().zip(&self.grown.units).map(|(half, &units)| (&**half, unit * f64::from(units)));
             let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| sized()).collect();
             ordered(network, &trees, self.options.collective.is_personalized())
         };
@@ -268,22 +269,15 @@ impl Form<'_> {
         let chunk = if pace.is_stream() && self.options.pipeline { Chunk::Best } else { Chunk::One };
         let mut draft = Draft { collective, ..Draft::new(self.topology, "forest", self.units().max(1)) };
         let steps = steps.unwrap_or_default();
-        let starts = self.starts();
-        let part = |place: usize| {
-            let number = place % starts.len();
-            let (units, piece) = (u64::from(self.grown.units[number]), (place / starts.len()) as u64);
-            let start = starts[number] * u64::from(self.pieces()) + piece * units;
-            start..start + units
-        };
+        let spans = self.spans().into_iter().enumerate();
         let mut trees: Vec<Tree> =
-            (0..self.parts()).map(|place| self.tree(&mut draft, place, part(place), &steps, chunk)).collect();
+            spans.map(|(place, span)| self.tree(&mut draft, place, span, &steps, chunk)).collect();
         trees.sort_by_key(|tree| tree.span.start);
         draft.push_phase(pace, trees);
         draft
     }
 
-    /// Returns a tree, or one of the pieces of a tree; all first pieces come first. Reduce halves run backwards, and
-    /// before broadcast halves.
+    /// Returns a tree, or one of the pieces of a tree. Reduce halves run backwards, and before broadcast halves.
     fn tree(&self, draft: &mut Draft, place: usize, span: Range<u64>, steps: &Steps, chunk: Chunk) -> Tree {
         let number = place % self.grown.down.len();
         let last_up = steps.up.as_ref().map_or(0, Ordered::last);
@@ -304,17 +298,22 @@ impl Form<'_> {
         Tree { span, root: self.grown.roots[number], up, down, chunk }
     }
 
-    /// Returns where the units of each tree begin. In an all-to-all, where each rank has a block for every other one,
-    /// the trees of each root cut all of its blocks.
-    fn starts(&self) -> Vec<u64> {
+    /// Returns the units of each piece of each tree; all first pieces come first. In an all-to-all, where each rank has
+    /// a block for every other one, the trees of each root cut all of its blocks.
+    fn spans(&self) -> Vec<Range<u64>> {
+        let pieces = u64::from(self.pieces());
         let mut next = 0;
-        let start = |&units: &u32| {
-            next += u64::from(units);
-            next - u64::from(units)
+        let mut of_tree = |&units: &u32| {
+            let units = u64::from(units);
+            let start =
+                if self.options.collective.is_personalized() { next % u64::from(self.grown.block) } else { next };
+            next += units;
+            (start * pieces, units)
         };
-        let starts = self.grown.units.iter().map(start);
-        let within = if self.options.collective.is_personalized() { u64::from(self.grown.block) } else { u64::MAX };
-        starts.map(|start| start % within).collect()
+        let trees: Vec<(u64, u64)> = self.grown.units.iter().map(&mut of_tree).collect();
+        let of_piece =
+            |piece| trees.iter().map(move |&(start, units)| start + piece * units..start + (piece + 1) * units);
+        (0..pieces).flat_map(of_piece).collect()
     }
 
     fn half(

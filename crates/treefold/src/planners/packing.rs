@@ -218,7 +218,12 @@ fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, direction: D
 }
 
 /// The number of roots that are tried for a tree by multiplicative weights.
-const TRIED: usize = 4;
+pub(super) const TRIED: usize = 4;
+
+/// Returns so many of `TRIED` roots that lie far apart; they take turns.
+pub(super) fn spread(roots: &[NodeId], turn: usize, count: usize) -> impl Iterator<Item = NodeId> + '_ {
+    (0..count).map(move |place| roots[(turn + place * roots.len() / TRIED) % roots.len()])
+}
 
 /// Finds an approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again it takes the
 /// cheapest tree under prices that grow exponentially with load. Every fourth one is the cheapest mirrored tree.
@@ -228,8 +233,7 @@ pub fn by_weights(topology: &Topology, resources: &Resources, epsilon: f64, most
     let next = |turn: usize, prices: &[f64]| {
         let mirrored =
             if turn.is_multiple_of(4) { cheapest_both_ways(topology, resources, prices, None) } else { None };
-        let tried: Vec<NodeId> =
-            (0..TRIED).map(|place| roots[(turn + place * roots.len() / TRIED) % roots.len()]).collect();
+        let tried: Vec<NodeId> = spread(&roots, turn, TRIED).collect();
         Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &tried).tree))
     };
     weighted(resources, epsilon, most, next).expect("there always is a tree")

@@ -55,27 +55,20 @@ pub(super) struct Grown {
     pub reached: f64,
 }
 
+/// Broadcast halves, and the reduce halves where the directions of the network differ.
+pub(super) type Halves = (Vec<Vec<Route>>, Option<Vec<Vec<Route>>>);
+
 impl Grown {
     /// Returns trees that carry the same; every root has so many. Every rank is a root, or `only_root` is.
-    pub fn equal(
-        trees: u32,
-        only_root: Option<NodeId>,
-        (down, up): (Vec<Vec<Route>>, Option<Vec<Vec<Route>>>),
-        reached: f64,
-    ) -> Self {
+    pub fn equal(trees: u32, only_root: Option<NodeId>, halves: Halves, reached: f64) -> Self {
         let root = |number| only_root.unwrap_or_else(|| NodeId::new(number / trees as usize));
-        let roots = (0..down.len()).map(root).collect();
-        Self { trees, roots, units: vec![1; down.len()], block: trees, down, up, reached }
+        let roots: Vec<NodeId> = (0..halves.0.len()).map(root).collect();
+        let units = vec![1; roots.len()];
+        Self::unequal(roots, units, trees, halves, reached)
     }
 
     /// Returns trees with these roots that carry unequal parts of blocks.
-    pub fn unequal(
-        roots: Vec<NodeId>,
-        units: Vec<u32>,
-        block: u32,
-        (down, up): (Vec<Vec<Route>>, Option<Vec<Vec<Route>>>),
-        reached: f64,
-    ) -> Self {
+    pub fn unequal(roots: Vec<NodeId>, units: Vec<u32>, block: u32, (down, up): Halves, reached: f64) -> Self {
         let trees = roots.chunk_by(|a, b| a == b).map(<[NodeId]>::len).max().unwrap_or(1) as u32;
         Self { trees, roots, units, block, down, up, reached }
     }
@@ -127,7 +120,7 @@ fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
         }
     }
     if !is_enough(&found) {
-        let rates = [Some(topology), transposed.as_ref()].map(|network| rate(network.unwrap_or(topology), only_root));
+        let rates = (rate(topology, only_root), transposed.as_ref().map(|network| rate(network, only_root)));
         found.extend(unequal::share(topology, &found, rates));
     }
     let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max);

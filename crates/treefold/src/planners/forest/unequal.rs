@@ -42,14 +42,18 @@ struct Shared {
 }
 
 /// Returns the forest that shares blocks unequally among the trees of others; `None` if it is no better, or there are
-/// no others. Cuts allow `rates` out of each root and into it, in bytes a second.
-pub(super) fn share(topology: &Topology, found: &[Grown], rates: [f64; 2]) -> Option<Grown> {
+/// too many or no others. Cuts allow `rates` out of each root and, where that differs, into it, in bytes a second.
+pub(super) fn share(topology: &Topology, found: &[Grown], rates: (f64, Option<f64>)) -> Option<Grown> {
     let best = found.iter().map(|grown| grown.reached).max_by(f64::total_cmp)?;
-    let down = shared(topology, found, |grown| Some(&grown.down), rates[0])?;
-    let has_up = found.iter().any(|grown| grown.up.is_some());
-    let shared =
-        if has_up { paired(down, shared(topology, found, |grown| grown.up.as_ref(), rates[1])?) } else { (down, None) };
-    let (Shared { roots, halves, units, reached }, up) = shared;
+    // Without all trees of a forest, some root may have none.
+    if found.iter().any(|grown| grown.roots.len() > MOST_TREES) {
+        return None;
+    }
+    let down = shared(topology, found, |grown| Some(&grown.down), rates.0)?;
+    let (Shared { roots, halves, units, reached }, up) = match rates.1 {
+        Some(rate) => paired(down, shared(topology, found, |grown| grown.up.as_ref(), rate)?),
+        None => (down, None),
+    };
     (reached > best + WORTH).then(|| Grown::unequal(roots, units, BLOCK, (halves, up), reached))
 }
 
@@ -169,12 +173,10 @@ fn paired(down: Shared, up: Shared) -> (Shared, Option<Vec<Half>>) {
     let (mut left_a, mut left_b) = (down.units[0], up.units[0]);
     loop {
         let units = left_a.min(left_b);
-        if units > 0 {
-            both.roots.push(down.roots[a]);
-            both.halves.push(down.halves[a].clone());
-            both.units.push(units);
-            ups.push(up.halves[b].clone());
-        }
+        both.roots.push(down.roots[a]);
+        both.halves.push(down.halves[a].clone());
+        both.units.push(units);
+        ups.push(up.halves[b].clone());
         (left_a, left_b) = (left_a - units, left_b - units);
         if left_a == 0 {
             a += 1;

@@ -8,7 +8,7 @@
 //! times over.
 
 use crate::plan::Direction;
-use crate::planners::packing::weighted;
+use crate::planners::packing::{TRIED, spread, weighted};
 use crate::planners::spanning::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
@@ -82,16 +82,13 @@ impl<'a> Halves<'a> {
         let roots = if able.is_empty() { &self.roots } else { &able };
         let mut search = Shortest::new(self.topology.nodes().len());
         let next = |turn: usize, prices: &[f64]| {
-            let tried = (0..TRIED.min(roots.len())).map(|i| roots[(turn + i * roots.len() / TRIED) % roots.len()]);
+            let tried = spread(roots, turn, TRIED.min(roots.len()));
             let trees = tried.filter_map(|root| self.searched(resources, prices, root, &mut search));
             trees.min_by(|a, b| a.cost.total_cmp(&b.cost)).map(|priced| priced.tree)
         };
         weighted(resources, epsilon, most, next).unwrap_or_default()
     }
 }
-
-/// The number of roots that are tried for a tree.
-const TRIED: usize = 4;
 
 /// Returns the routes of a tree out of `root`, and the sum of their prices; `None` if it does not reach all ranks.
 fn grow(
