@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import time
 import venv
 import zipfile
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 MOST_BYTES = 8 << 20
-MOST_SECONDS = 30
+MOST_CPU_SECONDS = 30
 MOST_REQUIRED = 201_000_000 // 2
 """Half of what the required packages took with matplotlib and typer 0.29, compiled modules of Python included."""
 BIN = "Scripts" if sys.platform == "win32" else "bin"
@@ -31,13 +30,19 @@ def home(tmp_path_factory):
     """Return the folder of an environment with the wheel, which was installed and used within the time allowed."""
     folder = tmp_path_factory.mktemp("wheel")
     venv.create(folder / "env", with_pip=True)
-    start = time.perf_counter()
+    start = cpu_seconds()
     pip = [folder / "env" / BIN / "pip", "install", "--quiet", "--disable-pip-version-check", only("*.whl")]
     subprocess.run(pip, check=True, cwd=folder)
     assert used(folder, "treefold", "compare", "torus:8x8").stdout.lstrip().startswith("size  fastest")
-    seconds = time.perf_counter() - start
-    assert seconds < MOST_SECONDS, f"{seconds:.0f} s from an empty environment to the first comparison"
+    seconds = cpu_seconds() - start
+    assert seconds < MOST_CPU_SECONDS, f"{seconds:.0f} CPU s from an empty environment to the first comparison"
     return folder
+
+
+def cpu_seconds():
+    """Return what ended children took of the processors: what else a machine does makes the clock's time uncertain."""
+    children = os.times()
+    return children.children_user + children.children_system
 
 
 def used(folder, *command):
