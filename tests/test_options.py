@@ -77,8 +77,6 @@ def test_options_that_nobody_has_read_are_an_error_and_no_panic(name, value):
     object.__setattr__(options, name, value)
     with pytest.raises(treefold.TreefoldError):
         _core.plan("ring", treefold.topology("ring:4"), "all-reduce", 0, 1024, options)
-    with pytest.raises(treefold.TreefoldError):
-        _core.Forest(treefold.topology("b4")).grow(options)
 
 
 def test_options_cross_to_the_core_as_their_dataclass_and_as_nothing_else():

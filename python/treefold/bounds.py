@@ -1,9 +1,7 @@
 """Computes bounds: the rates and times that no plan on a network can beat."""
 
-from functools import lru_cache
-
 from treefold import checks
-from treefold._core import Bounds, CollectiveBounds, Topology, collective_bounds, parse_collective
+from treefold._core import CollectiveBounds, Topology, collective_bounds, parse_collective
 from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network
 from treefold.results import Bound, BoundReport, SizeBound
@@ -29,7 +27,7 @@ def bound(network: Topology | str) -> BoundReport:
         21333333333.333332
 
     """
-    bounds = bounds_of(as_network(network))
+    bounds = as_network(network).bounds()
     proven = {each.name: Bound(each.rate_Bps, each.is_exact, each.method) for each in bounds.rates}
     return BoundReport(latency_s=bounds.of_sizes.latency_s, **proven)
 
@@ -92,18 +90,4 @@ def least_seconds(network: Topology, collective: str, root: int, size_bytes: int
 
 def collective_bounds_of(network: Topology, collective: str, root: int) -> CollectiveBounds:
     """Return the bounds of a collective; `root` counts where it has one."""
-    if collective == "all-reduce":
-        return bounds_of(network).of_sizes
-    return _collective_bounds(network, collective, root if COLLECTIVES[collective].has_root else 0)
-
-
-@lru_cache(maxsize=64)
-def _collective_bounds(network: Topology, collective: str, root: int) -> CollectiveBounds:
-    """Return the bounds of a collective other than an all-reduce; they are computed once and serve every size."""
-    return collective_bounds(network, collective, root)
-
-
-@lru_cache(maxsize=16)
-def bounds_of(network: Topology) -> Bounds:
-    """Return the bounds on all-reduces; they are computed once and serve every size."""
-    return network.bounds()
+    return collective_bounds(network, collective, root if COLLECTIVES[collective].has_root else 0)

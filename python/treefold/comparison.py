@@ -57,8 +57,8 @@ def compare(
     Args:
         network: A `Topology`, a spec, or the path of a file.
         algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
-            that fit the network; one that needs a solver is included only if it takes seconds at most
-            (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
+            that fit the network; one that takes long on large networks is included only if it takes seconds at
+            most (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
             cannot plan is left out with a warning.
         sizes_bytes: A list of sizes, in bytes or as texts such as `1MiB`; or a range that doubles, such as `1KiB:4KiB`.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which

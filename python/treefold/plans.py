@@ -11,6 +11,7 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
 from treefold.networks import as_network, describe, like
 from treefold.options import PlannerOptions
+from treefold.planning import replan as replanning
 from treefold.planning.request import (
     DEFAULT_SIZE_BYTES,
     Request,
@@ -181,8 +182,6 @@ def replan(
         ('link GPU0 -> GPU1 is gone', 'link GPU1 -> GPU0 is gone')
 
     """
-    from treefold.planning import replan as replanning
-
     size = size_for(plan, size_bytes)
     if plan.collective != "all-reduce":
         raise MisfitError(

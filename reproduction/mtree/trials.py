@@ -13,9 +13,9 @@ import numpy as np
 
 import treefold
 from reproduction.mtree.chunks import Pipeline, pipelines
-from treefold import Plan, Topology, TreefoldError
-from treefold.planning import mtree as gost
+from treefold import Plan, PlannerOptions, Topology, TreefoldError, planning
 from treefold.planning.request import has_option
+from treefold.plans import requested
 
 SIZE_BYTES = 10**9
 LATENCIES_S = (0.05, 0.4)
@@ -32,6 +32,8 @@ As published, a tree also has a single start, whose failure ends the search (Alg
 """
 
 
+_WHAT: dict[str, Any] = {"size_bytes": SIZE_BYTES, "collective": "all-reduce", "root": 0, "simulator": "analytic"}
+"""What the trees are planned for."""
 _PUBLISHED: dict[str, Any] = {"tree_rate": "all", "starts": "one"}
 """The options with which mtree's GBST is the paper's Algorithm 1."""
 
@@ -167,7 +169,8 @@ def _measure_offsets(trial: Trial) -> dict[str, Any]:
 def _count_grown(trial: Trial) -> dict[str, Any]:
     """Return how many trees GOST constructs, as the paper counts them: before shares decide which carry data."""
     try:
-        return {"trees": len(gost.grow(_network(trial), treefold.PlannerOptions(**_options(trial))).rates)}
+        request = requested(_network(trial), "mtree", options=PlannerOptions(**_options(trial)), **_WHAT)
+        return {"trees": planning.plan(request).report["grown_trees"]}
     except TreefoldError:
         return {"trees": 0}
 

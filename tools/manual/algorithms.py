@@ -1,7 +1,6 @@
 """A page for each algorithm: its idea and cost from the head of its module, a picture of a tree, and its options."""
 
 import re
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 
@@ -65,8 +64,6 @@ def _head(name: str) -> str:
 
 
 def _documentation(name: str) -> str:
-    if name in planning.PLANNERS:
-        return (import_module(f"treefold.planning.{name}").__doc__ or "").strip()
     module = MODULES.get(name, name.replace("-", "_"))
     source = (CORE / f"{module}.rs").read_text(encoding="utf-8")
     lines = [line[4:] for line in takewhile(lambda line: line.startswith("//!"), source.splitlines())]

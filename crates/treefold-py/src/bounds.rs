@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use treefold::bound::{Kind, Limit};
+use treefold::auto;
+use treefold::bound::Limit;
 use treefold::ids::NodeId;
-use treefold::plan::Collective;
 
 use crate::options::Whole;
 use crate::raise;
@@ -15,7 +15,7 @@ use crate::topology::Topology;
 #[pyclass(frozen, module = "treefold")]
 pub struct Bounds {
     pub topology: Arc<treefold::topology::Topology>,
-    pub bounds: treefold::bound::Bounds,
+    pub bounds: Arc<treefold::bound::Bounds>,
 }
 
 /// A rate that no all-reduce on a network exceeds, as `treefold.results.Bound` explains it.
@@ -55,7 +55,7 @@ impl Bounds {
     /// The least times of all-reduces, with the help of switches where they can.
     #[getter]
     fn of_sizes(&self) -> CollectiveBounds {
-        CollectiveBounds { topology: Arc::clone(&self.topology), bounds: self.bounds.of_sizes.clone() }
+        CollectiveBounds { topology: Arc::clone(&self.topology), bounds: Arc::clone(&self.bounds.of_sizes) }
     }
 }
 
@@ -66,7 +66,7 @@ type Limited = (&'static str, Vec<String>, Vec<String>);
 #[pyclass(frozen, module = "treefold")]
 pub struct CollectiveBounds {
     topology: Arc<treefold::topology::Topology>,
-    bounds: treefold::bound::CollectiveBounds,
+    bounds: Arc<treefold::bound::CollectiveBounds>,
 }
 
 #[pymethods]
@@ -106,7 +106,7 @@ impl CollectiveBounds {
     }
 }
 
-/// Return the bounds on a collective other than an all-reduce; `root` counts where the collective has one.
+/// Return the bounds on a collective; `root` counts where the collective has one. They are kept, and serve every size.
 #[pyfunction]
 pub fn collective_bounds(
     py: Python<'_>,
@@ -114,15 +114,7 @@ pub fn collective_bounds(
     collective: &str,
     root: u32,
 ) -> PyResult<CollectiveBounds> {
-    let kind = match collective.parse::<Collective>().map_err(raise)? {
-        Collective::AllGather => Kind::AllGather,
-        Collective::ReduceScatter => Kind::ReduceScatter,
-        Collective::Broadcast => Kind::Broadcast(NodeId(root)),
-        Collective::Reduce => Kind::Reduce(NodeId(root)),
-        Collective::AllToAll => Kind::AllToAll,
-        Collective::AllReduce => return Err(raise(treefold::error::Error::new("Topology.bounds bounds all-reduces"))),
-    };
-    let topology = Arc::clone(&topology.0);
-    let bounds = py.detach(|| treefold::bound::CollectiveBounds::new(&topology, kind));
+    let (topology, collective) = (Arc::clone(&topology.0), collective.parse().map_err(raise)?);
+    let bounds = py.detach(|| auto::bounds_of(&topology, collective, NodeId(root)));
     Ok(CollectiveBounds { topology, bounds })
 }

@@ -5,7 +5,6 @@
 
 mod bounds;
 mod collective;
-mod forest;
 mod options;
 mod packet;
 mod plan;
@@ -122,8 +121,6 @@ mod _core {
     #[pymodule_export]
     use super::collective::{Collective, collectives};
     #[pymodule_export]
-    use super::forest::Forest;
-    #[pymodule_export]
     use super::options::{option_schema, read_options};
     #[pymodule_export]
     use super::packet::{FlitFormats, PacketRun, PacketRuns, RegionEntry, simulate_packet_together, unread_options};
@@ -132,7 +129,7 @@ mod _core {
     #[pymodule_export]
     use super::plan::{Plan, plan_schema, read_plan};
     #[pymodule_export]
-    use super::planning::{Candidate, Chosen, choose, plan, why_slower};
+    use super::planning::{Candidate, Chosen, choose, is_fabric, is_quick, plan, successors};
     #[pymodule_export]
     use super::run::{
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,

@@ -67,7 +67,7 @@ pub fn generators() -> Vec<&'static str> {
     topology::GENERATORS.iter().map(|generator| generator.form.example).collect()
 }
 
-/// An algorithm for which the core has a planner.
+/// An algorithm of the table of planners.
 #[pyclass(frozen, get_all, module = "treefold")]
 pub struct Algorithm {
     /// The name of the algorithm.
@@ -78,20 +78,23 @@ pub struct Algorithm {
     collectives: &'static str,
     /// Whether switches reduce in its plans.
     in_network: bool,
-    /// The most ranks times links for which its planner takes seconds only.
-    most_work: usize,
+    /// The most ranks times links for which its planner takes seconds only; None if it always does.
+    most_work: Option<usize>,
+    /// What the gap means that the planner proves; {} stands for the gap in percent. It is empty if it proves nothing.
+    gap: &'static str,
 }
 
-/// Return all algorithms for which the core has a planner.
+/// Return all algorithms.
 #[pyfunction]
 pub fn algorithms() -> Vec<Algorithm> {
     let all = planners::PLANNERS.iter();
-    all.map(|&planners::Planner { name, summary, collectives, in_network, most_work, .. }| Algorithm {
+    all.map(|&planners::Planner { name, summary, collectives, in_network, most_work, gap, .. }| Algorithm {
         name,
         summary,
         collectives: collectives.words(),
         in_network,
-        most_work,
+        most_work: Some(most_work).filter(|&most| most < usize::MAX),
+        gap,
     })
     .collect()
 }

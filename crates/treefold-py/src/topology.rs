@@ -378,7 +378,7 @@ impl Topology {
     ///     >>> treefold.topology("ring:4").bounds().of_sizes.latency_s
     ///     3e-07
     fn bounds(&self, py: Python<'_>) -> Bounds {
-        let bounds = py.detach(|| treefold::bound::bounds(&self.0));
+        let bounds = py.detach(|| treefold::bound::kept(&self.0));
         Bounds { topology: Arc::clone(&self.0), bounds }
     }
 

@@ -5,19 +5,25 @@
 //! with the fewest steps, as it judges by the analytic model, which knows little of streams that share links.
 //!
 //! A flow simulation of many chunks costs far more than its plan. So plans are simulated in the order of their analytic
-//! times, and none whose busiest link alone needs longer than the fastest plan so far.
+//! times, and none whose busiest link alone needs longer than the fastest plan so far. Planners that need linear
+//! programs come last, and only if the fastest plan is more than 1 % above the bound.
 
 use std::sync::Arc;
 
+use crate::bound::{self, CollectiveBounds, Kind};
 use crate::error::{Error, Result};
+use crate::ids::NodeId;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
-use crate::plan::{Plan, Walkable};
+use crate::plan::{Collective, Plan};
 use crate::planners::forest::few_steps;
-use crate::planners::{self, Options, PLANNERS};
+use crate::planners::{self, Listener, Options, PLANNERS, Planner, tell};
 use crate::sim::{Simulator, Watch};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
+
+/// A plan whose time is at most so many times the bound is good enough; no linear program is solved for a better one.
+const GOOD: f64 = 1.01;
 
 /// The result of one algorithm.
 pub struct Candidate {
@@ -39,23 +45,27 @@ pub struct Prediction {
 /// The search for the fastest plan.
 struct Search<'a> {
     topology: &'a Arc<Topology>,
+    options: &'a Options,
     simulator: Simulator,
-    size: Bytes,
-    go_on: &'a mut dyn FnMut() -> bool,
+    listener: Listener<'a>,
     entries: Vec<Entry>,
+    /// The least time, and the number of its entry.
+    best: Option<(Seconds, usize)>,
 }
 
-/// What one algorithm enters into the race: its plan, or the misfit.
+/// What one algorithm enters into the race: its plan, or the misfit, and what is predicted.
 struct Entry {
     algorithm: String,
     plan: Result<Plan>,
+    time: Result<Prediction>,
 }
 
-/// Returns the plan that is fastest for `options.size`, and the result of each algorithm.
+/// Returns the plan that is fastest for `options.size`, and the result of each algorithm that can keep the limits of
+/// the options. `listener` is told what is done.
 ///
 /// # Errors
-/// If an option is wrong; if no algorithm fits (which cannot happen for an all-reduce, as rings fit every network); or
-/// if `go_on` returns false.
+/// If an option is wrong; if no algorithm fits (which cannot happen for an all-reduce without limits, as rings fit
+/// every network); or if `listener` returns false.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,7 +77,7 @@ struct Entry {
 ///
 /// let mesh = Arc::new(from_spec("mesh:3x3", None, None)?);
 /// let options = Options { size: parse_bytes("1MiB")?, ..Options::default() };
-/// let (plan, candidates) = auto::plan(&mesh, &options, Simulator::Analytic, &mut || true)?;
+/// let (plan, candidates) = auto::plan(&mesh, &options, Simulator::Analytic, &mut |_| true)?;
 /// let misfits = candidates.iter().filter(|one| one.time.is_err());
 /// assert!(misfits.map(|one| one.algorithm.as_str()).any(|name| name == "hdrm"), "a mesh is no BiGraph");
 /// let times = candidates.iter().filter_map(|one| Some((&one.algorithm, one.time.as_ref().ok()?.seconds)));
@@ -79,142 +89,194 @@ pub fn plan(
     topology: &Arc<Topology>,
     options: &Options,
     simulator: Simulator,
-    go_on: &mut dyn FnMut() -> bool,
+    listener: Listener,
 ) -> Result<(Plan, Vec<Candidate>)> {
-    let mut search = Search { topology, simulator, size: options.size, go_on, entries: Vec::new() };
-    search.enter_all(options)?;
-    let Some((best, times)) = search.race()? else {
-        misfit!("no algorithm has a plan of {} for {}", options.collective, topology.name());
+    let planners = options.able()?;
+    let mut search = Search { topology, options, simulator, listener, entries: Vec::new(), best: None };
+    search.enter_quick(&planners)?;
+    search.race()?;
+    for planner in planners.iter().filter(|planner| planner.is_costly) {
+        search.try_costly(planner)?;
+    }
+    search.end()
+}
+
+/// Returns what bounds the time of a collective; `root` counts if the collective has one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::auto::bounds_of;
+/// use treefold::ids::NodeId;
+/// use treefold::plan::Collective;
+/// use treefold::topology::from_spec;
+/// use treefold::units::Bytes;
+///
+/// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
+/// let least = |collective| bounds_of(&torus, collective, NodeId(0)).seconds(Bytes::known(1 << 30));
+/// assert!(least(Collective::AllGather) < least(Collective::AllReduce));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn bounds_of(topology: &Arc<Topology>, collective: Collective, root: NodeId) -> Arc<CollectiveBounds> {
+    let kind = match collective {
+        Collective::AllReduce => return Arc::clone(&bound::kept(topology).of_sizes),
+        Collective::AllGather => Kind::AllGather,
+        Collective::ReduceScatter => Kind::ReduceScatter,
+        Collective::Broadcast => Kind::Broadcast(root),
+        Collective::Reduce => Kind::Reduce(root),
+        Collective::AllToAll => Kind::AllToAll,
     };
-    let mut entries = search.entries;
-    let names: Vec<String> = entries.iter().map(|entry| entry.algorithm.clone()).collect();
-    let candidates = names.into_iter().zip(times).map(|(algorithm, time)| Candidate { algorithm, time }).collect();
-    Ok((entries.swap_remove(best).plan?, candidates))
+    bound::of_collective(topology, kind)
 }
 
 impl Search<'_> {
-    /// Plans with all algorithms, and with those variants of them that may be faster.
-    fn enter_all(&mut self, options: &Options) -> Result<()> {
-        for planner in PLANNERS {
-            if planner.is_quick(self.topology) {
-                self.enter(planner.name, planner.name.into(), options)?;
-            } else {
-                self.leave_out(planner.name);
+    /// Plans with all algorithms that are not costly, and with those variants of them that may be faster.
+    fn enter_quick(&mut self, planners: &[&Planner]) -> Result<()> {
+        for planner in planners.iter().filter(|planner| !planner.is_costly) {
+            match self.too_long(planner) {
+                Some(reason) => self.leave_out(planner.name, reason),
+                None => self.enter(planner.name, planner.name.into(), self.options)?,
             }
         }
-        if options.trees.is_none() && self.fits("multitree") {
-            self.fewer_trees(options)?;
+        if planners.len() < PLANNERS.len() {
+            return Ok(()); // there are limits, which variants may exceed
         }
-        if options.steps.is_none() && self.simulator == Simulator::Flow && self.fits("forest") {
-            self.few_steps(options)?;
+        if self.fits("multitree") {
+            self.fewer_trees()?;
+        }
+        if self.simulator == Simulator::Flow && self.fits("forest") {
+            self.few_steps()?;
         }
         Ok(())
+    }
+
+    /// Returns why a planner is left out that would take long; `None` if it would not, or if no other plan is known.
+    fn too_long(&self, planner: &Planner) -> Option<String> {
+        let (ranks, links) = (self.topology.ranks(), self.topology.links().len());
+        let is_left_out = !planner.is_quick(self.topology) && self.entries.iter().any(|entry| entry.plan.is_ok());
+        is_left_out.then(|| format!("takes long with {ranks} ranks and {links} links: not tried unless it is named"))
+    }
+
+    /// Returns why no planner that is costly is tried; `None` if a better plan may exist.
+    fn good_enough(&self) -> Option<String> {
+        let (seconds, fastest) = self.best?;
+        let bounds = bounds_of(self.topology, self.options.collective, self.options.root);
+        let is_good = seconds.get() <= GOOD * bounds.seconds(self.options.size).get();
+        is_good.then(|| format!("not tried: {} is within 1 % of the bound", self.algorithm(fastest)))
+    }
+
+    /// Plans with a planner that needs linear programs, if that may give a faster plan.
+    fn try_costly(&mut self, planner: &Planner) -> Result<()> {
+        if let Some(reason) = self.too_long(planner).or_else(|| self.good_enough()) {
+            self.leave_out(planner.name, reason);
+            return Ok(());
+        }
+        self.enter(planner.name, planner.name.into(), self.options)?;
+        self.time(self.entries.len() - 1)
     }
 
     /// Plans with `algorithm`, and enters the plan, or the reason why the algorithm does not fit.
     fn enter(&mut self, algorithm: &str, name: String, options: &Options) -> Result<()> {
-        if !(self.go_on)() {
-            return Err(Error::interrupted(format!("interrupted before planning with {name}")));
+        tell(self.listener, &name)?;
+        match planners::plan_with_proof(algorithm, self.topology, options, self.listener) {
+            Ok((plan, _)) => {
+                let time = Err(Error::new("not simulated").misfit());
+                self.entries.push(Entry { algorithm: name, plan: Ok(plan), time });
+            }
+            Err(misfit) if misfit.is_misfit() => self.leave_out(&name, misfit.to_string()),
+            Err(mistake) => return Err(mistake),
         }
-        let plan = planners::plan(algorithm, self.topology, options);
-        if let Err(mistake) = &plan
-            && !mistake.is_misfit()
-        {
-            return Err(mistake.clone());
-        }
-        self.entries.push(Entry { algorithm: name, plan });
         Ok(())
     }
 
-    /// Enters an algorithm that would take long, without a plan.
-    fn leave_out(&mut self, algorithm: &str) {
-        let (ranks, links) = (self.topology.ranks(), self.topology.links().len());
-        let text = format!("takes long with {ranks} ranks and {links} links: not tried unless it is named");
-        self.entries.push(Entry { algorithm: algorithm.into(), plan: Err(Error::new(text).misfit()) });
+    /// Enters an algorithm without a plan.
+    fn leave_out(&mut self, algorithm: &str, reason: String) {
+        let reason = Error::new(reason).misfit();
+        self.entries.push(Entry { algorithm: algorithm.into(), plan: Err(reason.clone()), time: Err(reason) });
     }
 
     fn fits(&self, algorithm: &str) -> bool {
         self.entries.iter().any(|entry| entry.algorithm == algorithm && entry.plan.is_ok())
     }
 
-    fn fewer_trees(&mut self, options: &Options) -> Result<()> {
+    /// Returns the name of the algorithm that has made the plan of an entry.
+    fn algorithm(&self, number: usize) -> &str {
+        let Entry { algorithm, plan, .. } = &self.entries[number];
+        plan.as_ref().map_or(algorithm, |plan| &plan.algorithm)
+    }
+
+    fn fewer_trees(&mut self) -> Result<()> {
         let halves = std::iter::successors(Some(self.topology.ranks() / 2), |trees| Some(trees / 2));
         for trees in halves.take_while(|&trees| trees > 0) {
             let name = format!("multitree, {trees} {}", if trees == 1 { "tree" } else { "trees" });
-            self.enter("multitree", name, &Options { trees: Some(trees), ..options.clone() })?;
+            self.enter("multitree", name, &Options { trees: Some(trees), ..self.options.clone() })?;
         }
         Ok(())
     }
 
-    fn few_steps(&mut self, options: &Options) -> Result<()> {
-        let Some(steps) = few_steps(self.topology, options) else { return Ok(()) };
+    fn few_steps(&mut self) -> Result<()> {
+        let Some(steps) = few_steps(self.topology, self.options) else { return Ok(()) };
         let name = format!("forest, {steps} {}", if steps == 1 { "step" } else { "steps" });
-        self.enter("forest", name, &Options { steps: Some(steps), ..options.clone() })
+        self.enter("forest", name, &Options { steps: Some(steps), ..self.options.clone() })
     }
 
-    /// Simulates all plans that may be the fastest. Returns the number of the fastest, if there are plans, and the
-    /// result of each entry.
-    fn race(&mut self) -> Result<Option<(usize, Vec<Result<Prediction>>)>> {
-        let mut best = None;
-        let mut times = Vec::with_capacity(self.entries.len());
-        for number in self.in_order() {
-            let time = self.time(number, best)?;
-            let done = time.as_ref().ok().map(|time| (time.seconds, number));
-            best = best.into_iter().chain(done).min();
-            times.push((number, time));
-        }
-        times.sort_by_key(|&(number, _)| number);
-        Ok(best.map(|(_, number)| (number, times.into_iter().map(|(_, time)| time).collect())))
+    /// Simulates all plans that may be the fastest.
+    fn race(&mut self) -> Result<()> {
+        self.in_order().into_iter().try_for_each(|number| self.time(number))
     }
 
     /// Returns the numbers of all entries; those that will probably be the fastest are first.
     fn in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         if self.simulator == Simulator::Flow {
-            let time = |plan: &Plan| (false, Profile::new(plan).seconds(self.size));
+            let time = |plan: &Plan| (false, Profile::new(plan).seconds(self.options.size));
             order.sort_by_cached_key(|&number| self.entries[number].plan.as_ref().map_or((true, Seconds::ZERO), time));
         }
         order
     }
 
-    /// Returns the time of a plan, or the reason why it has none: a misfit, or that it cannot be faster than `best`.
-    fn time(&mut self, number: usize, best: Option<(Seconds, usize)>) -> Result<Result<Prediction>> {
-        let plan = match &self.entries[number].plan {
-            Ok(plan) => plan,
-            Err(reason) => return Ok(Err(reason.clone())),
+    /// Predicts the time of an entry, unless it has no plan or cannot be the fastest.
+    fn time(&mut self, number: usize) -> Result<()> {
+        let Ok(plan) = &self.entries[number].plan else { return Ok(()) };
+        let time = match self.why_slower(plan) {
+            Some(reason) => Err(reason),
+            None => {
+                let sizes = [self.options.size, Bytes::known(1)];
+                let task = format!("simulating {}", self.entries[number].algorithm);
+                let [seconds, latency] =
+                    self.simulator.seconds(plan, sizes, Watch::asking(&mut |_| (self.listener)(&task)))?;
+                self.best = self.best.into_iter().chain([(seconds, number)]).min();
+                Ok(Prediction { seconds, latency: latency.min(seconds) })
+            }
         };
-        let best = best.filter(|_| self.simulator == Simulator::Flow);
-        let name = |fastest: usize| self.entries[fastest].algorithm.as_str();
-        let reason = best.and_then(|(least, fastest)| why_slower(plan, self.size, least, name(fastest)));
-        if let Some(reason) = reason {
-            return Ok(Err(reason));
-        }
-        let [seconds, latency] =
-            self.simulator.seconds(plan, [self.size, Bytes::known(1)], Watch::asking(&mut |_| (self.go_on)()))?;
-        Ok(Ok(Prediction { seconds, latency: latency.min(seconds) }))
+        self.entries[number].time = time;
+        Ok(())
     }
-}
 
-/// Returns why a plan cannot be as fast as that of the algorithm `fastest`, which takes the time `least`: a link needs
-/// longer. `None` if it may be.
-///
-/// ```
-/// use std::sync::Arc;
-/// use treefold::auto::why_slower;
-/// use treefold::planners::{self, Options};
-/// use treefold::topology::from_spec;
-/// use treefold::units::{Bytes, Seconds};
-///
-/// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
-/// let ring = planners::plan("ring", &torus, &Options::default())?;
-/// let of = |least| why_slower(&ring, Bytes::known(1 << 20), Seconds::known(least), "packing");
-/// assert!(of(1e-6).is_some() && of(1.0).is_none());
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub fn why_slower<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, least: Seconds, fastest: &str) -> Option<Error> {
-    let needed = plan.into().rate()?.seconds_for(size.get() as f64);
-    (needed > least).then(|| {
-        let text = format!("not simulated: its busiest link alone needs {needed}, and {fastest} takes {least}");
-        Error::new(text).misfit()
-    })
+    /// Returns why a plan cannot be as fast as the best: a link needs longer. `None` if it may be, or if simulations
+    /// cost next to nothing.
+    fn why_slower(&self, plan: &Plan) -> Option<Error> {
+        let (least, fastest) = self.best.filter(|_| self.simulator == Simulator::Flow)?;
+        let needed = plan.rate()?.seconds_for(self.options.size.get() as f64);
+        (needed > least).then(|| {
+            let fastest = &self.entries[fastest].algorithm;
+            let text = format!("not simulated: its busiest link alone needs {needed}, and {fastest} takes {least}");
+            Error::new(text).misfit()
+        })
+    }
+
+    /// Returns the fastest plan, and what became of all entries.
+    fn end(self) -> Result<(Plan, Vec<Candidate>)> {
+        let Some((_, number)) = self.best else {
+            let packing = self.entries.iter().find(|entry| entry.algorithm == "packing");
+            let reason = packing.or(self.entries.first()).and_then(|entry| entry.plan.as_ref().err());
+            misfit!("{}", reason.expect("some planner was tried, and none has a plan"));
+        };
+        let mut fastest = None;
+        let mut candidates = Vec::with_capacity(self.entries.len());
+        for (place, Entry { algorithm, plan, time }) in self.entries.into_iter().enumerate() {
+            candidates.push(Candidate { algorithm, time });
+            fastest = fastest.or(plan.ok().filter(|_| place == number));
+        }
+        Ok((fastest.expect("the best entry has a plan"), candidates))
+    }
 }

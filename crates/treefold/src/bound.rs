@@ -29,7 +29,9 @@ pub(crate) use latency::distances_passing;
 pub(crate) use powers::exp2;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::memory::Memory;
 use crate::search::BreadthFirst;
 use crate::topology::{Abilities, LinkId, NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds};
@@ -55,7 +57,7 @@ pub struct Bounds {
     /// The bound of any all-reduce with the help of switches; `None` where no switch can reduce or multicast.
     pub in_network: Option<Bound>,
     /// The least times of any all-reduce, with the help of switches where they can.
-    pub of_sizes: CollectiveBounds,
+    pub of_sizes: Arc<CollectiveBounds>,
 }
 
 /// The rates of a network's bounds.
@@ -83,6 +85,53 @@ pub(crate) fn broadcast_rate(topology: &Topology, root: NodeId) -> f64 {
     cut::broadcast_rate(topology, root).rate
 }
 
+/// Returns the rate that no all-reduce exceeds in which switches only forward, in bytes a second.
+pub(crate) fn all_reduce_rate(topology: &Arc<Topology>) -> f64 {
+    rates(topology).all_reduce.rate.bytes_per_second()
+}
+
+/// Returns the rate that no all-reduce exceeds in which switches help, in bytes a second; `None` if none can.
+pub(crate) fn in_network_rate(topology: &Arc<Topology>) -> Option<f64> {
+    Some(rates(topology).in_network?.rate.bytes_per_second())
+}
+
+fn rates(topology: &Arc<Topology>) -> Arc<Rates> {
+    static RATES: Memory<(), Rates> = Memory::new();
+    RATES.get(topology, (), || by_cuts(topology).tightened(topology))
+}
+
+/// Returns all bounds, as [`bounds`] does; those of the last networks are kept.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::bound::{bounds, kept};
+/// use treefold::topology::from_spec;
+///
+/// let ring = Arc::new(from_spec("ring:8", None, None)?);
+/// assert_eq!(kept(&ring).all_reduce, bounds(&ring).all_reduce);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn kept(topology: &Arc<Topology>) -> Arc<Bounds> {
+    static BOUNDS: Memory<(), Bounds> = Memory::new();
+    BOUNDS.get(topology, (), || Bounds::new(topology, *rates(topology)))
+}
+
+/// Returns the bounds of a collective, as [`CollectiveBounds::new`] does; those of the last networks are kept.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::bound::{Kind, of_collective};
+/// use treefold::topology::from_spec;
+///
+/// let ring = Arc::new(from_spec("ring:8", None, None)?);
+/// assert!(of_collective(&ring, Kind::AllGather).rate.exact);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn of_collective(topology: &Arc<Topology>, kind: Kind) -> Arc<CollectiveBounds> {
+    static OF_COLLECTIVES: Memory<Kind, CollectiveBounds> = Memory::new();
+    OF_COLLECTIVES.get(topology, kind, || CollectiveBounds::new(topology, kind))
+}
+
 /// Computes all bounds.
 ///
 /// ```
@@ -97,9 +146,7 @@ pub(crate) fn broadcast_rate(topology: &Topology, root: NodeId) -> f64 {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn bounds(topology: &Topology) -> Bounds {
-    let Rates { two_phases, all_reduce, in_network } = by_cuts(topology).tightened(topology);
-    let of_sizes = CollectiveBounds::of_all_reduce(topology, in_network.unwrap_or(all_reduce));
-    Bounds { reduce_scatter_all_gather: two_phases, all_reduce, in_network, of_sizes }
+    Bounds::new(topology, by_cuts(topology).tightened(topology))
 }
 
 /// Computes all rates, as far as that needs no linear program.
@@ -292,6 +339,12 @@ impl Rates {
 }
 
 impl Bounds {
+    fn new(topology: &Topology, rates: Rates) -> Self {
+        let Rates { two_phases, all_reduce, in_network } = rates;
+        let of_sizes = Arc::new(CollectiveBounds::of_all_reduce(topology, in_network.unwrap_or(all_reduce)));
+        Self { reduce_scatter_all_gather: two_phases, all_reduce, in_network, of_sizes }
+    }
+
     /// Returns the time that any all-reduce of `size` bytes takes at least: that which the rate allows, or the quickest
     /// flow of so many bytes from one rank to another, as each has to learn all of every other's part of the sum.
     ///

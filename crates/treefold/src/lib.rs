@@ -2,8 +2,8 @@
 //!
 //! A planner of [`planners`] makes a [`plan`] for a [`topology`], a simulator of [`sim`] predicts its time,
 //! [`plan::check`] proves that it is right, and [`run`] runs it. A module may only use those before it in the order
-//! `error, ids, units, search, random, linear, number, options -> topology -> bound | plan -> planners | sim | run ->
-//! auto`; `tests/suite/layering.rs` enforces it.
+//! `error, ids, units, search, random, linear, number, options -> topology -> memory -> bound | plan -> planners |
+//! sim | run -> auto`; `tests/suite/layering.rs` enforces it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,6 +30,7 @@ pub mod bound;
 pub mod error;
 pub mod ids;
 mod linear;
+mod memory;
 pub mod number;
 pub mod options;
 pub mod plan;

@@ -5,6 +5,10 @@
 //! number of steps, and not after a time. Cost: some 20 factorisations of a sparse matrix with a row for each row and
 //! column of the program.
 
+mod dictionary;
+
+pub(crate) use dictionary::Dictionary;
+
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{
     DefaultSettings, DefaultSettingsBuilder, DefaultSolution, DefaultSolver, IPSolver, SupportedConeT,

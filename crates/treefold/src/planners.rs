@@ -2,25 +2,30 @@
 //!
 //! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
 
+mod blink;
+pub mod cheapest;
 mod dbtree;
 pub(crate) mod forest;
 pub mod gost;
 mod halving_doubling;
 mod hdrm;
-// The binding packs its trees, for a planner in Python.
-#[doc(hidden)]
-pub mod in_network;
+mod in_network;
+mod innet;
+mod mtree;
 mod multiring;
 mod multitree;
 pub mod options;
 mod p2p;
-pub mod packing;
+pub(crate) mod packing;
 mod plink;
+mod pool;
+mod proof;
 mod ps;
 mod psld;
 mod ring;
 mod ring2d;
 mod routes;
+mod shares;
 pub mod spanning;
 mod stripe;
 pub mod surviving;
@@ -30,11 +35,12 @@ mod tour;
 use std::sync::Arc;
 
 pub use options::{Heights, Options, Starts, TreeRate};
+pub use proof::Proof;
 
-use crate::error::{Result, named};
+use crate::error::{Error, Result, named};
 use crate::options::Options as _;
 use crate::plan::{Chunk, Draft, Plan, derive};
-use crate::topology::Topology;
+use crate::topology::{NodeId, Topology};
 use crate::{bail, misfit};
 
 /// An algorithm that makes plans.
@@ -49,9 +55,32 @@ pub struct Planner {
     pub in_network: bool,
     /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
     pub most_work: usize,
-    /// The function that makes a plan of an all-reduce, or of the collective that the options name, or returns why the
-    /// algorithm does not fit the network and which one would. From a plan of an all-reduce others are derived.
-    pub plan: Plans,
+    /// Whether `auto` asks it only if the plans of all others are more than 1 % above the bound, as it needs linear
+    /// programs.
+    pub is_costly: bool,
+    /// What its `Proof::gap` means; `{}` stands for the gap in percent. It is empty if the planner proves nothing.
+    pub gap: &'static str,
+    plan: Plans,
+}
+
+/// The function that makes a plan of an all-reduce, or of the collective that the options name, or returns why the
+/// algorithm does not fit the network and which one would. From a plan of an all-reduce others are derived.
+#[derive(Clone, Copy)]
+enum Plans {
+    /// It makes a plan at once.
+    Quick(fn(&Arc<Topology>, &Options) -> Result<Draft>),
+    /// It takes a while, tells what it does, and proves how good the plan is. It plans all-reduces.
+    Proven(fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>),
+}
+
+/// A function that long work tells what it does. If it returns false, the work ends with an error that is an
+/// interruption.
+pub type Listener<'a> = &'a mut dyn FnMut(&str) -> bool;
+
+/// A draft, and what its planner proved.
+struct Planned {
+    draft: Draft,
+    proof: Proof,
 }
 
 /// The collectives that an algorithm plans.
@@ -87,13 +116,13 @@ impl Collectives {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use treefold::planners::{Options, PLANNERS};
+/// use treefold::planners::{self, Options, PLANNERS};
 /// use treefold::topology::from_spec;
 ///
 /// let line = Arc::new(from_spec("line:4", None, None)?);
-/// let refuses = |name| PLANNERS.iter().any(|one| one.name == name && (one.plan)(&line, &Options::default()).is_err());
-/// assert!(refuses("ring2d"), "a line has no rows and columns");
-/// assert!(!refuses("ring"));
+/// let refuses = |name| planners::plan(name, &line, &Options::default()).is_err();
+/// let names = PLANNERS.iter().map(|planner| planner.name);
+/// assert_eq!(names.filter(|name| refuses(name)).next(), Some("ring2d"), "a line has no rows and columns");
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub const PLANNERS: &[Planner] = &[
@@ -140,24 +169,74 @@ pub const PLANNERS: &[Planner] = &[
             in_network::push,
         )
     },
+    Planner {
+        most_work: 300_000,
+        gap: "the bound is at most {} above this rate",
+        ..proven(
+            "packing",
+            "spanning trees with the largest total rate, packed by column generation, streamed",
+            packing::plan,
+        )
+    },
+    Planner {
+        in_network: true,
+        gap: "the in-network bound is at most {} above this rate",
+        ..proven(
+            "innet",
+            "trees of switches that reduce and multicast, packed by column generation, streamed",
+            innet::plan,
+        )
+    },
+    Planner {
+        most_work: 300_000,
+        gap: "the best choice of the trees that were grown is at most {} above this rate",
+        ..proven(
+            "mtree",
+            "low spanning trees over links of high bandwidth, with shares by a branch and bound (MTree), streamed",
+            mtree::plan,
+        )
+    },
+    Planner {
+        most_work: 30_000,
+        gap: "at most {} of the trees might not be needed",
+        ..proven(
+            "blink",
+            "the fewest trees of one root that together reach 95 % of that root's best rate (Blink), streamed",
+            blink::plan,
+        )
+    },
 ];
-
-type Plans = fn(&Arc<Topology>, &Options) -> Result<Draft>;
 
 /// Returns a planner of all-reduces, from which others are derived; it is quick on every network, and in its plans
 /// switches only forward.
-const fn planner(name: &'static str, summary: &'static str, plan: Plans) -> Planner {
-    Planner { name, summary, collectives: Collectives::Derived, in_network: false, most_work: usize::MAX, plan }
+const fn planner(
+    name: &'static str,
+    summary: &'static str,
+    plan: fn(&Arc<Topology>, &Options) -> Result<Draft>,
+) -> Planner {
+    let plan = Plans::Quick(plan);
+    let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
+    Planner { name, summary, collectives, in_network, most_work, is_costly: false, gap: "", plan }
+}
+
+/// Returns a planner of all-reduces that needs linear programs and proves how good its plans are.
+const fn proven(
+    name: &'static str,
+    summary: &'static str,
+    plan: fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>,
+) -> Planner {
+    let plan = Plans::Proven(plan);
+    let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
+    Planner { name, summary, collectives, in_network, most_work, is_costly: true, gap: "", plan }
 }
 
 impl Planner {
     /// Returns whether the planner takes seconds at most on a network.
     ///
     /// ```
-    /// use treefold::planners::PLANNERS;
     /// use treefold::topology::from_spec;
     ///
-    /// let forest = PLANNERS.iter().find(|planner| planner.name == "forest").expect("it is a planner");
+    /// let forest = treefold::planners::planner_named("forest")?;
     /// assert!(forest.is_quick(&from_spec("torus:8x8", None, None)?));
     /// assert!(!forest.is_quick(&from_spec("torus:32x32", None, None)?));
     /// # Ok::<(), treefold::error::Error>(())
@@ -170,6 +249,32 @@ impl Planner {
 /// The most ranks: one tree for each has a thousand million edges in all. More would not fit into memory, nor their
 /// steps into 16 bits.
 const MAX_RANKS: u32 = 1 << 14;
+
+/// Returns the planner of this name.
+///
+/// # Errors
+/// If the name is unknown.
+///
+/// ```
+/// assert!(treefold::planners::planner_named("innet")?.in_network);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn planner_named(algorithm: &str) -> Result<&'static Planner> {
+    let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
+    named("algorithm", algorithm, &known)
+}
+
+/// Returns whether any switch of a network both reduces and multicasts.
+///
+/// ```
+/// use treefold::{planners::is_fabric, topology::from_spec};
+///
+/// assert!(is_fabric(&from_spec("dgx2", None, None)?) && !is_fabric(&from_spec("ring:4", None, None)?));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn is_fabric(topology: &Topology) -> bool {
+    topology.node_ids().any(|node| !topology.is_rank(node) && in_network::is_able(topology, node))
+}
 
 /// Makes a plan with the algorithm of this name.
 ///
@@ -187,8 +292,32 @@ const MAX_RANKS: u32 = 1 << 14;
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Result<Plan> {
-    let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
-    let planner = named("algorithm", algorithm, &known)?;
+    plan_with_proof(algorithm, topology, options, &mut |_| true).map(|(plan, _)| plan)
+}
+
+/// Makes a plan with the algorithm of this name, as [`plan`] does, and tells `listener` what it does. Returns the plan,
+/// and what the planner proved about it.
+///
+/// # Errors
+/// If the name is unknown, the algorithm does not fit the network, or `listener` returns false.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{self, Options};
+/// use treefold::topology::from_spec;
+///
+/// let b4 = Arc::new(from_spec("b4", None, None)?);
+/// let (_, proof) = planners::plan_with_proof("packing", &b4, &Options::default(), &mut |_| true)?;
+/// assert!(proof.gap.is_some_and(|gap| gap < 1e-3));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn plan_with_proof(
+    algorithm: &str,
+    topology: &Arc<Topology>,
+    options: &Options,
+    listener: Listener,
+) -> Result<(Plan, Proof)> {
+    let planner = planner_named(algorithm)?;
     if topology.ranks() > MAX_RANKS {
         misfit!(
             "{} ranks are more than the {MAX_RANKS} that treefold plans for; choose some of them",
@@ -200,9 +329,33 @@ pub fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Res
         let (root, ranks) = (options.root, topology.ranks());
         bail!("root {root} does not exist: there are {ranks} ranks, 0 to {}", ranks - 1);
     }
-    let plan = stripe::stripe((planner.plan)(topology, options)?);
-    let plan = if options.pipeline { plan } else { unpipelined(plan) }.trusted();
-    if plan.collective == options.collective { Ok(plan) } else { derive(plan, options.collective, options.root) }
+    let Planned { draft, proof } = match planner.plan {
+        Plans::Quick(plan) => Planned { draft: stripe::stripe(plan(topology, options)?), proof: Proof::default() },
+        Plans::Proven(_) if topology.ranks() == 1 => alone(algorithm, topology),
+        Plans::Proven(plan) => {
+            tell(listener, algorithm)?;
+            plan(topology, options, listener)?
+        }
+    };
+    let plan = if options.pipeline { draft } else { unpipelined(draft) }.trusted();
+    if plan.collective == options.collective {
+        let proof = proof.of(&plan);
+        return Ok((plan, proof));
+    }
+    // What a planner proves of an all-reduce does not hold for what is derived from it.
+    Ok((derive(plan, options.collective, options.root)?, Proof::default()))
+}
+
+/// Tells a listener what is done now.
+pub(crate) fn tell(listener: Listener, task: &str) -> Result<()> {
+    if listener(task) { Ok(()) } else { Err(Error::interrupted(format!("interrupted while planning ({task})"))) }
+}
+
+/// Returns the plan for a single rank: one tree, which sends nothing.
+fn alone(algorithm: &str, topology: &Arc<Topology>) -> Planned {
+    let tree = spanning::SpanningTree { root: NodeId(0), down: Vec::new(), up: None };
+    let draft = spanning::plan(topology, algorithm, &[spanning::Rated { tree, rate: 1.0 }], Chunk::Best);
+    Planned { draft, proof: Proof::default() }
 }
 
 /// Returns the plan with all streamed trees sending their parts whole.

@@ -1,18 +1,9 @@
-"""The planners: those of the core, and those that need a solver, which are the modules of this package.
+"""The planners of the core, and what is known of each: which collectives it plans, and how long it takes."""
 
-Callers ask here whether a planner is quick on a network, and whether switches reduce in its plans.
-
-To add a planner that needs a solver, add a module with a function `plan(request)` and an entry in `PLANNERS`. Modules
-are imported when they are used, because solvers take long to import.
-"""
-
-import math
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from treefold import _core, checks, progress
-from treefold._core import Forest, Plan, Topology
+from treefold._core import Plan, Topology
 from treefold.planning.request import Request
 
 __all__ = ["collectives", "is_fabric", "is_in_network", "is_quick"]
@@ -26,45 +17,8 @@ class Planned(NamedTuple):
     report: dict[str, Any]
 
 
-class SolverPlanner(NamedTuple):
-    """A planner that needs a solver."""
-
-    summary: str
-    """What it does, in one line."""
-    gap: str
-    """What the gap means that it proves; {} stands for the gap in percent."""
-    collectives: str = "all"
-    """The collectives that it plans; all others than all-reduces are derived."""
-    in_network: bool = False
-    """Whether switches reduce in its plans."""
-    most_work: float = math.inf
-    """The most ranks times links for which it takes seconds only."""
-
-
-CORE = {each.name: each for each in _core.algorithms()}
-"""The planners of the core, by name."""
-PLANNERS = {
-    "packing": SolverPlanner(
-        "spanning trees with the largest total rate, packed by column generation, streamed",
-        gap="the bound is at most {} above this rate",
-        most_work=300_000,
-    ),
-    "innet": SolverPlanner(
-        "trees of switches that reduce and multicast, packed by column generation, streamed",
-        gap="the in-network bound is at most {} above this rate",
-        in_network=True,
-    ),
-    "mtree": SolverPlanner(
-        "low spanning trees over links of high bandwidth, with shares by an integer program (MTree), streamed",
-        gap="the best choice of the trees that were grown is at most {} above this rate",
-        most_work=300_000,
-    ),
-    "blink": SolverPlanner(
-        "the fewest trees of one root that together reach 95 % of that root's best rate (Blink), streamed",
-        gap="at most {} of the trees might not be needed",
-        most_work=30_000,
-    ),
-}
+PLANNERS = {each.name: each for each in _core.algorithms()}
+"""All planners, by name."""
 
 
 def collectives(algorithm: str) -> str:
@@ -84,12 +38,7 @@ def collectives(algorithm: str) -> str:
         ['all-reduce', 'all', 'each']
 
     """
-    return _planner(algorithm).collectives
-
-
-def _planner(algorithm: str) -> _core.Algorithm | SolverPlanner:
-    algorithm = checks.name("algorithm", algorithm, [*CORE, *PLANNERS])
-    return PLANNERS.get(algorithm) or CORE[algorithm]
+    return PLANNERS[checks.name("algorithm", algorithm, PLANNERS)].collectives
 
 
 def is_quick(network: Topology, algorithm: str = "packing") -> bool:
@@ -112,8 +61,7 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
         (False, True)
 
     """
-    checks.network(network)
-    return network.ranks * network.num_links <= _planner(algorithm).most_work
+    return _core.is_quick(checks.network(network), checks.name("algorithm", algorithm, PLANNERS))
 
 
 def is_in_network(algorithm: str) -> bool:
@@ -127,9 +75,7 @@ def is_in_network(algorithm: str) -> bool:
         (True, False)
 
     """
-    if algorithm in PLANNERS:
-        return PLANNERS[algorithm].in_network
-    return algorithm in CORE and CORE[algorithm].in_network
+    return algorithm in PLANNERS and PLANNERS[algorithm].in_network
 
 
 def is_fabric(network: Topology) -> bool:
@@ -146,8 +92,7 @@ def is_fabric(network: Topology) -> bool:
         [True, False]
 
     """
-    checks.network(network)
-    return any(map(all, list(zip(*network.abilities(), strict=True))[network.ranks :]))
+    return _core.is_fabric(checks.network(network))
 
 
 def plan(request: Request) -> Planned:
@@ -157,24 +102,5 @@ def plan(request: Request) -> Planned:
         MisfitError: If a limit cannot be kept, or the algorithm does not fit the network.
 
     """
-    name, network = request.algorithm, request.network
-    if name not in PLANNERS:
-        asked = request.collective, request.root, request.size_bytes, request.options
-        return Planned(_core.plan(name, network, *asked), {})
-    if network.ranks == 1:
-        planned = Planned(_alone(name, network), {})
-    else:
-        progress.report(name)
-        planner: Callable[[Request], Planned] = import_module(f"treefold.planning.{name}").plan
-        planned = planner(request)
-    if request.collective == "all-reduce":
-        return planned
-    # What a planner proves holds for the all-reduce only.
-    return Planned(planned.plan.derive(request.collective, request.root), {})
-
-
-def _alone(algorithm: str, network: Topology) -> Plan:
-    """Return the plan for a single rank: one tree, which sends nothing."""
-    forest = Forest(network)
-    forest.add_cheapest([1.0] * len(forest.capacity), [0])
-    return forest.plan(algorithm, [1.0], True)
+    asked = request.collective, request.root, request.size_bytes, request.options, request.ranks_relay
+    return Planned(*_core.plan(request.algorithm, request.network, *asked, progress.report))

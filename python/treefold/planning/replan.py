@@ -10,17 +10,13 @@ to set up. The caller predicts the times.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
-from treefold._core import Forest, Link, Plan, Topology, format_bandwidth, format_time
-from treefold.planning import packing
+from treefold import _core, progress
+from treefold._core import Link, Plan, Topology, format_bandwidth, format_time
 from treefold.planning.request import Request, limits
 from treefold.results import Prediction
 
 _WRITTEN = {"bandwidth_Bps": format_bandwidth, "latency_s": format_time, "overhead_s": format_time}
 """How the report of changes writes each quantity of a link."""
-_WORTH = 1e-3
-"""The part of the rate that keeping old trees may cost."""
 _WORTH_STAYING = 0.01
 """The part by which a plan of old trees only may be slower."""
 
@@ -45,13 +41,8 @@ def choose(
         predict: Predicts the time of a plan.
 
     """
-    network = request.network
-    old = _on(network, plan)
-    forest = Forest(network)
-    survivors = len(forest.add_surviving(plan))
-    plans = [(fresh, forest.count_of(fresh))]
-    if fresh.algorithm == "packing" and network.ranks > 1:
-        plans += _keeping(forest, survivors, request)
+    old = _on(request.network, plan)
+    plans = _core.successors(plan, fresh, request.options, progress.report)
     # A limit may count in another unit on this network, so only a fresh plan is known to keep it.
     competes = request.algorithm in (plan.algorithm, "auto") and not limits(request.options)
     candidates = [Candidate(each, kept, predict(each)) for each, kept in plans]
@@ -70,17 +61,6 @@ def _on(network: Topology, plan: Plan) -> Plan | None:
     """Return the plan on a changed network; None if a link or node is missing, or the plan is wrong there."""
     moved = plan.moved_to(network)
     return None if moved is None or moved.check() is not None else moved
-
-
-def _keeping(forest: Forest, survivors: int, request: Request) -> list[tuple[Plan, int]]:
-    """Return the plan of the best packing that keeps old trees where it can; nothing if it breaks the limits."""
-    forest.join(packing.pack(request.network).forest)
-    bonus = np.where(np.arange(len(forest)) < survivors, _WORTH, 0.0)
-    rates = packing.preferring(forest, bonus)
-    if not packing.keeps(forest, rates, request.options):
-        return []
-    plan = forest.plan("packing", list(rates), request.options.pipeline)
-    return [(plan, int(np.count_nonzero(rates[:survivors])))]
 
 
 def changes(old: Topology, new: Topology, *, by_cable: bool = False) -> list[str]:

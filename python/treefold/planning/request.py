@@ -74,12 +74,6 @@ def limits(options: PlannerOptions) -> list[str]:
     return [name for name in changed(options) if declared.options("planner")[name].is_limit]
 
 
-def planners_within(options: PlannerOptions) -> set[str] | None:
-    """Return the planners that can keep all limits; None if no limit is set."""
-    able = [set(planners_with(name) or ()) for name in limits(options)]
-    return set.intersection(*able) if able else None
-
-
 def check_options(options: PlannerOptions, algorithm: str) -> None:
     """Refuse options that a named algorithm does not have.
 

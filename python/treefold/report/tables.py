@@ -7,6 +7,7 @@ from treefold._core import Plan, format_bandwidth, format_size, format_time
 from treefold.errors import TreefoldError
 from treefold.packet_results import short_buffers
 from treefold.planning import PLANNERS
+from treefold.planning import replan as replanning
 from treefold.report.align import align, key_values
 from treefold.report.comparison import busiest
 from treefold.results import BoundReport, Choice, PlanSummary, Prediction, Replanned, SizeBound
@@ -75,8 +76,6 @@ def replan_table(old: Plan, replanned: Replanned) -> str:
         changes   none
 
     """
-    from treefold.planning import replan as replanning  # it needs the solver, which takes a while to import
-
     new, changes = replanned.plan, replanning.changes(old.topology, replanned.plan.topology, by_cable=True)
     timed = replanned.new
     kept = "all of them" if replanned.kept_trees == new.num_trees else f"{replanned.kept_trees} of them"
@@ -176,13 +175,12 @@ def _entry(entry: TableEntry) -> list[str]:
 
 
 def _proof(algorithm: str, proved: Mapping[str, Any]) -> dict[str, str]:
-    """Return rows about what a planner with a solver proved about its plan."""
+    """Return rows about what a planner proved about its plan."""
     proof = {}
     if proved.get("bound_Bps") is not None:
         proof["bound"] = f"{format_bandwidth(proved['bound_Bps'])}: no set of trees carries more"
     if "gap" in proved:
-        text, gap = PLANNERS[algorithm].gap, proved["gap"]
-        proof["gap"] = "not known: the solver ran into its limit" if gap is None else text.format(f"{gap:.1%}")
+        proof["gap"] = PLANNERS[algorithm].gap.format(f"{proved['gap']:.1%}")
     return proof
 
 

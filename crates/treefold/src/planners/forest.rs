@@ -24,7 +24,6 @@
 mod exchange;
 mod grown;
 mod low;
-mod memory;
 mod order;
 mod packed;
 mod steps;

@@ -88,7 +88,7 @@ fn finish(mut plan: Draft, trees: Vec<(NodeId, Half, Half)>, pace: Pace) -> Resu
 const IN_A_FILE: &str = ", or if the network is in a file, say \"reduces\": true, \"multicasts\": true of its switches";
 
 /// Returns whether a node can be a home, or the first switch of a pull.
-fn is_able(topology: &Topology, node: NodeId) -> bool {
+pub(super) fn is_able(topology: &Topology, node: NodeId) -> bool {
     let node = topology.node(node);
     node.abilities() == Abilities::BOTH
 }

@@ -1,6 +1,4 @@
 //! The options of the planners. Each planner reads those that concern it, which `x-planners` lists.
-//!
-//! The planners that need a solver are in the Python package; their options are declared here, too.
 
 use std::sync::LazyLock;
 
@@ -8,8 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{PLANNERS, Planner};
+use crate::error::Result;
 use crate::ids::NodeId;
-use crate::options;
+use crate::misfit;
+use crate::options::{self, properties};
 use crate::plan::Collective;
 use crate::units::{Bandwidth, Bytes};
 
@@ -40,6 +41,9 @@ pub struct Options {
     /// The rank that gives or gets what the others do not, if the collective has a root.
     #[serde(skip)]
     pub root: NodeId,
+    /// Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that.
+    #[serde(skip)]
+    pub ranks_relay: bool,
     /// The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have no such
     /// limit. By default the algorithm chooses the number, and multitree makes one tree for each rank.
     #[schemars(range(min = 1), extend(
@@ -123,12 +127,59 @@ impl options::Options for Options {
     }
 }
 
+impl Options {
+    /// Returns the planners that can keep all limits that are set: all if there is none.
+    ///
+    /// # Errors
+    /// If no planner can keep them all at once; the error names those that keep each.
+    pub(crate) fn able(&self) -> Result<Vec<&'static Planner>> {
+        let set: Vec<&str> = self.set_limits();
+        let able: Vec<&Planner> =
+            PLANNERS.iter().filter(|planner| set.iter().all(|limit| keepers(limit).contains(&planner.name))).collect();
+        if able.is_empty() {
+            let who: Vec<String> = set.iter().map(|limit| accept(&keepers(limit), limit)).collect();
+            misfit!("no algorithm keeps {} at once: {}", set.join(" and "), who.join(", "));
+        }
+        Ok(able)
+    }
+
+    /// Returns the names of the limits that are not at their defaults.
+    fn set_limits(&self) -> Vec<&'static str> {
+        let written = |options: &Self| serde_json::to_value(options).expect("options are written as an object");
+        let (given, default) = (written(self), written(&Self::default()));
+        let limits = properties::<Self>().iter().filter(|(_, declared)| declared["x-limit"] == true);
+        limits.map(|(name, _)| name.as_str()).filter(|&name| given[name] != default[name]).collect()
+    }
+
+    /// Returns the options without what a plan is for, and without what changes no trees: the key of what is found for
+    /// all sizes.
+    pub(super) fn limits(&self) -> Self {
+        let Self { size, collective, root, ranks_relay, pipeline, .. } = Self::default();
+        Self { size, collective, root, ranks_relay, pipeline, ..self.clone() }
+    }
+}
+
+/// Returns the planners that keep a limit.
+fn keepers(limit: &str) -> Vec<&'static str> {
+    let names = properties::<Options>()[limit]["x-planners"].as_array().expect("a limit names its planners");
+    names.iter().filter_map(Value::as_str).collect()
+}
+
+/// Says which planners accept a limit: `packing and mtree accept height`.
+fn accept(planners: &[&str], limit: &str) -> String {
+    match planners {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last} accept {limit}", others.join(", ")),
+        _ => format!("{} accepts {limit}", planners.concat()),
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             size: Bytes::known(64 << 20),
             collective: Collective::AllReduce,
             root: NodeId(0),
+            ranks_relay: true,
             trees: None,
             height: None,
             heights: Heights::Hops,

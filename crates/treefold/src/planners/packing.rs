@@ -1,285 +1,260 @@
 //! The optimum: a fractional packing of spanning trees by column generation (our own; Nash-Williams 1961 and Tutte 1961
-//! give its value on undirected networks, Edmonds 1973 on directed ones).
+//! give its value on undirected networks, Edmonds 1973 on directed ones), and the best plans of few trees.
 //!
-//! The master program, a linear program in Python, maximises the sum of the trees' rates under the capacities of their
-//! resources. This module finds the trees that it needs: the cheapest one under the prices that the dual of the master
-//! program gives. On a network whose directions are alike that is a minimum spanning tree over ranks (Kruskal);
-//! elsewhere it has the root for which the reduce and the broadcast arborescence together are cheapest
-//! (Chu-Liu/Edmonds). Through switches, ranks are joined by the cheapest routes under the prices. Cost of a pricing:
-//! O(m log m), or O(n^2 m) at worst with arborescences.
+//! A tree takes both directions of each of its links, whatever its root. The master program holds the trees found so
+//! far, and its prices say which further trees would help: those that cost less than 1 (`cheapest.rs`). The sum of
+//! prices times capacities, divided by the cost of the cheapest tree, bounds the rate of any packing (Farley 1990), so
+//! the result has its own certificate. Of the packings with the best rate a corner of the program is taken, with few
+//! and low trees; small vectors get lower trees. If at most K trees are allowed, see `packing/limits.rs`.
+//!
+//! Cost: a linear program and a search for cheap trees in each round, which is seconds in all on networks of a few
+//! hundred links. Where ranks times links are more than 300,000, `auto` leaves this algorithm out.
+//!
+//! Fits: any network, above all one whose links are unequal; for large all-reduces nothing in which switches only
+//! forward is faster.
 
-mod arborescence;
-mod disjoint;
+mod limits;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-pub use disjoint::{EqualTrees, equal_trees};
+use super::cheapest::{by_weights, cheapest_tree, equal_trees, shortest_tree};
+use super::pool::Pool;
+use super::shares::total;
+use super::spanning::{Lengths, Rated, Resources};
+use super::{Heights, Listener, Options, Planned, Proof, mtree, planner_named, tell};
+use crate::bound;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::plan::alpha_beta::Profile;
+use crate::plan::{Draft, Plan};
+use crate::random::Random;
+use crate::topology::{NodeId, Topology};
+use crate::units::Seconds;
 
-use super::Heights;
-use super::spanning::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};
-use crate::plan::Direction;
-use crate::search::Shortest;
-use crate::topology::{LinkId, NodeId, Topology};
+/// A packing this close to its bound is good enough.
+const GAP: f64 = 1e-4;
+/// The most rounds.
+const ROUNDS: usize = 200;
+/// The step of the multiplicative weights that find the first trees, and how many they take for each rank. A large step
+/// finds unlike trees, among which the linear program chooses well.
+const EPSILON: f64 = 0.5;
+const TURNS: usize = 8;
+/// How many trees each round seeks under prices with noise.
+const NOISY_TREES: usize = 16;
+/// The bonus of the lowest tree over the highest, as a part of the rate.
+const LOW: f64 = 1e-4;
+/// The most ranks whose trees of shortest routes are among the first trees.
+const CENTRES: u32 = 64;
+/// The part of the time that lower trees must save to be worth a lower rate.
+const WORTH_LOWERING: f64 = 0.01;
+/// The limits of height for plans of small vectors, as multiples of the lowest tree's height.
+const LEVELS: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
+/// How many corners of a program are tried.
+const CORNERS: usize = 6;
+/// The most trees whose rates are also taken from the middle of all best ones, where they are alike.
+const MIDDLE: usize = 64;
+/// The most trees of equal rate that are sought, and the most edges that they may have together.
+const EQUAL_TREES: usize = 16;
+const EQUAL_EDGES: usize = 1000;
+/// The part of the rate that keeping an old tree may cost.
+const WORTH_KEEPING: f64 = 1e-3;
 
-/// A route from one rank to another.
-#[derive(Debug, Clone)]
-pub(super) struct Arc {
-    pub source: NodeId,
-    pub target: NodeId,
-    pub cost: f64,
-    pub route: Route,
+/// Trees, the rates of the best packing, and a bound on the rate of any packing, in bytes a second.
+pub(super) struct Packing {
+    pub pool: Pool,
+    pub best: Vec<Rated>,
+    pub bound: f64,
 }
 
-/// Returns the cheapest tree under `prices`, one a resource. If the directions of links differ, only
-/// `roots` are tried; if these are all ranks, the cost is a lower bound for every tree.
-pub fn cheapest_tree(topology: &Topology, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Priced {
-    let price_of_link: Vec<f64> = resources.of_link.iter().map(|&resource| prices[resource]).collect();
-    if topology.is_symmetric() {
-        return cheapest_mirrored(topology, &price_of_link, None)
-            .expect("every link of a symmetric network has a reverse");
-    }
-    arborescence::cheapest_pair(topology, arcs(topology, &price_of_link), roots)
-}
+static PACKINGS: Memory<(), Packing> = Memory::new();
+static LESSER: Memory<(), Vec<Vec<Rated>>> = Memory::new();
+static EQUAL: Memory<(), Vec<Pool>> = Memory::new();
 
-/// Returns the cheapest tree whose halves mirror each other, at the price of one of its halves; `None` if links without
-/// an opposite one are needed to join the ranks.
-fn cheapest_mirrored(topology: &Topology, price_of_link: &[f64], root: Option<NodeId>) -> Option<Priced> {
-    let (cost, chosen) = minimum_spanning_tree(topology.ranks(), arcs(topology, price_of_link));
-    let spans = chosen.len() + 1 == topology.ranks() as usize;
-    let mirrors = chosen.iter().flat_map(|arc| &arc.route).all(|&link| topology.reverse(link).is_some());
-    (spans && mirrors).then(|| Priced { tree: rooted(topology, chosen, root), cost })
-}
-
-/// Returns the cheapest mirrored tree where the prices of both directions of a link count.
-fn cheapest_both_ways(
-    topology: &Topology,
-    resources: &Resources,
-    prices: &[f64],
-    root: Option<NodeId>,
-) -> Option<SpanningTree> {
-    let of = |link: LinkId| prices[resources.of_link[link]];
-    // A link without an opposite one cannot be used.
-    let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
-    let price_of_link: Vec<f64> = topology.link_ids().map(both).collect();
-    cheapest_mirrored(topology, &price_of_link, root).map(|priced| priced.tree)
-}
-
-/// Returns the routes between ranks: links, or the cheapest routes through nodes that are no ranks.
-fn arcs(topology: &Topology, price_of_link: &[f64]) -> Vec<Arc> {
-    if topology.is_direct() {
-        let arc = |(id, link): (LinkId, &crate::topology::Link)| Arc {
-            source: link.source,
-            target: link.target,
-            cost: price_of_link[id],
-            route: Box::new([id]),
-        };
-        return topology.link_ids().zip(topology.links()).map(arc).collect();
-    }
-    let mut search = Shortest::new(topology.nodes().len());
-    topology.rank_ids().flat_map(|rank| arcs_from(topology, price_of_link, rank, &mut search)).collect()
-}
-
-/// Finds the cheapest routes from `rank` to other ranks, at which they end.
-fn arcs_from(topology: &Topology, price_of_link: &[f64], rank: NodeId, search: &mut Shortest<f64, LinkId>) -> Vec<Arc> {
-    search.start(rank);
-    while let Some((node, cost)) = search.settle() {
-        if topology.is_rank(node) && node != rank {
-            continue;
-        }
-        for &link in topology.outgoing(node) {
-            search.offer(topology.link(link).target, cost + price_of_link[link], link);
-        }
-    }
-    let reached = topology.rank_ids().filter(|&other| search.last_edge(other).is_some());
-    let arc = |target: NodeId| Arc {
-        source: rank,
-        target,
-        cost: search.cost(target),
-        route: search.route(target, |link| topology.link(link).source),
+/// Plans with the best packing, or with the best trees within the limits.
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options, listener: Listener) -> Result<Planned> {
+    let packing = pack(topology, listener)?;
+    let best = if keeps(topology, &packing.best, options) {
+        packing.best.clone()
+    } else {
+        limits::choose(topology, options, listener)?.to_vec()
     };
-    reached.map(arc).collect()
+    let draft = quickest(topology, best, options, listener)?;
+    Ok(Planned { draft, proof: Proof::of_bound(packing.bound) })
 }
 
-/// Finds a minimum spanning tree (Kruskal) among the arcs of one direction; those of the other direction cost the same.
-fn minimum_spanning_tree(ranks: u32, mut arcs: Vec<Arc>) -> (f64, Vec<Arc>) {
-    arcs.retain(|arc| arc.source < arc.target);
-    arcs.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-    let mut part: Vec<NodeId> = NodeId::first(ranks as usize).collect();
-    let mut cost = 0.0;
-    arcs.retain(|arc| {
-        let (a, b) = (find(&mut part, arc.source), find(&mut part, arc.target));
-        if a != b {
-            part[a] = b;
-            cost += arc.cost;
+/// Returns whether trees keep the limits.
+fn keeps(topology: &Topology, rated: &[Rated], limits: &Options) -> bool {
+    let lengths = Lengths::new(topology, limits.heights);
+    let is_low = |tree: &Rated| limits.height.is_none_or(|most| lengths.height(topology, &tree.tree) <= most.into());
+    let least = limits.least_rate.map_or(0.0, |rate| rate.bytes_per_second()) * (1.0 - 1e-6);
+    limits.trees.is_none_or(|most| rated.len() <= most as usize)
+        && rated.iter().all(|tree| is_low(tree) && tree.rate >= least)
+}
+
+/// Returns the fastest plan at this size: that of the best rate, or one of lower or fewer trees if that pays off.
+fn quickest(topology: &Arc<Topology>, best: Vec<Rated>, options: &Options, listener: Listener) -> Result<Draft> {
+    let sum = |rated: &[Rated]| rated.iter().map(|tree| tree.rate).sum::<f64>();
+    let wide = sum(&best) * (1.0 - GAP);
+    let lesser = lesser(topology, listener)?;
+    let others = lesser.iter().filter(|rated| keeps(topology, rated, options));
+    let timed = |rated: &Vec<Rated>| {
+        let draft = Pool::plan(topology, "packing", rated, options.pipeline);
+        let seconds = Profile::of(&draft).seconds(options.size).get();
+        (draft, if sum(rated) >= wide { seconds } else { seconds / (1.0 - WORTH_LOWERING) })
+    };
+    let plans = std::iter::once(&best).chain(others).map(timed);
+    Ok(plans.min_by(|a, b| a.1.total_cmp(&b.1)).expect("the best packing is one").0)
+}
+
+/// Returns packings of lower trees, of MTree's too, and of fewer trees.
+fn lesser(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Vec<Vec<Rated>>>> {
+    LESSER.try_get(topology, (), || {
+        if !planner_named("packing")?.is_quick(topology) {
+            return Ok(Vec::new());
         }
-        a != b
-    });
-    (cost, arcs)
-}
-
-fn find(part: &mut [NodeId], mut node: NodeId) -> NodeId {
-    while part[node] != node {
-        part[node] = part[part[node]];
-        node = part[node];
-    }
-    node
-}
-
-/// Returns the tree of these arcs, rooted at `root`, or else where the longest latency to any rank is least.
-fn rooted(topology: &Topology, arcs: Vec<Arc>, root: Option<NodeId>) -> SpanningTree {
-    let ranks = topology.ranks() as usize;
-    let mut neighbors: Vec<Vec<(NodeId, Route)>> = vec![Vec::new(); ranks];
-    for Arc { source, target, route, .. } in arcs {
-        let back: Route = route
-            .iter()
-            .rev()
-            .map(|&link| topology.reverse(link).expect("a symmetric network has every link's reverse"))
-            .collect();
-        neighbors[source].push((target, route));
-        neighbors[target].push((source, back));
-    }
-    let root = root.unwrap_or_else(|| centre(topology, &neighbors));
-    let mut routes = Vec::with_capacity(ranks - 1);
-    walk(&neighbors, root, |_, _, route| routes.push(route.clone()));
-    SpanningTree { root, down: breadth_first(topology, root, routes, Direction::Down), up: None }
-}
-
-/// Returns the rank from which the longest latency to any other is least, and of several the one with the fewest hops.
-///
-/// In a tree the farthest rank from any one is an end of a longest path, so a few walks find it in O(n).
-fn centre(topology: &Topology, neighbors: &[Vec<(NodeId, Route)>]) -> NodeId {
-    let delay = |route: &Route| route.iter().map(|&link| topology.link(link).delay().picoseconds()).sum::<u64>();
-    let (latency, hops) = (eccentricities(neighbors, delay), eccentricities(neighbors, |_| 1));
-    NodeId::first(neighbors.len()).min_by_key(|&rank| (latency[rank], hops[rank])).unwrap_or(NodeId(0))
-}
-
-/// Returns the length of the longest path from each rank of a tree.
-fn eccentricities(neighbors: &[Vec<(NodeId, Route)>], length: impl Fn(&Route) -> u64) -> Vec<u64> {
-    let far = |from: NodeId| {
-        let mut far = vec![0u64; neighbors.len()];
-        walk(neighbors, from, |from, to, route| far[to] = far[from] + length(route));
-        far
-    };
-    let farthest = |far: &[u64]| NodeId::first(far.len()).max_by_key(|&rank| far[rank]).unwrap_or(NodeId(0));
-    let one = far(farthest(&far(NodeId(0))));
-    let other = far(farthest(&one));
-    one.into_iter().zip(other).map(|(one, other)| one.max(other)).collect()
-}
-
-/// Calls `visit` with every edge of a tree, away from `root`, parents first.
-fn walk<'a>(neighbors: &'a [Vec<(NodeId, Route)>], root: NodeId, mut visit: impl FnMut(NodeId, NodeId, &'a Route)) {
-    let mut queue = vec![(root, None)];
-    while let Some((node, parent)) = queue.pop() {
-        for (next, route) in neighbors[node].iter().filter(|(next, _)| Some(*next) != parent) {
-            visit(node, *next, route);
-            queue.push((*next, Some(node)));
-        }
-    }
-}
-
-/// Returns the tree of shortest routes from `root` and back, by hops or by latency.
-///
-/// ```
-/// use treefold::planners::Heights;
-/// use treefold::planners::packing::shortest_tree;
-/// use treefold::topology::{NodeId, from_spec};
-///
-/// let mesh = from_spec("mesh:3x3", None, None)?;
-/// let tree = shortest_tree(&mesh, NodeId(0), Heights::Hops);
-/// assert_eq!(tree.down.len(), 8, "every other node is reached once");
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub fn shortest_tree(topology: &Topology, root: NodeId, heights: Heights) -> SpanningTree {
-    let lengths = Lengths::new(topology, heights).of_link;
-    let delay = |link: LinkId| topology.link(link).delay().seconds();
-    // Among equally short routes the quicker one is taken.
-    let cost = |(id, &length): (LinkId, &u64)| length as f64 + 1e-9 * delay(id);
-    let arcs = arcs(topology, &topology.link_ids().zip(&lengths).map(cost).collect::<Vec<f64>>());
-    let down = shortest_routes(topology, &arcs, root, Direction::Down);
-    let up = (!topology.is_symmetric()).then(|| shortest_routes(topology, &arcs, root, Direction::Up));
-    SpanningTree { root, down, up }
-}
-
-/// Finds shortest routes over arcs between ranks, away from `root` (`Down`) or towards it.
-fn shortest_routes(topology: &Topology, arcs: &[Arc], root: NodeId, direction: Direction) -> Vec<Route> {
-    let ends = |arc: &Arc| match direction {
-        Direction::Up => (arc.target, arc.source),
-        Direction::Down => (arc.source, arc.target),
-    };
-    let mut from: Vec<Vec<&Arc>> = vec![Vec::new(); topology.ranks() as usize];
-    arcs.iter().for_each(|arc| from[ends(arc).0].push(arc));
-    let mut search: Shortest<f64, &Arc> = Shortest::new(from.len());
-    search.start(root);
-    while let Some((node, cost)) = search.settle() {
-        from[node].iter().for_each(|&arc| search.offer(ends(arc).1, cost + arc.cost, arc));
-    }
-    let routes = topology.rank_ids().filter_map(|rank| Some(search.last_edge(rank)?.route.clone())).collect();
-    breadth_first(topology, root, routes, direction)
-}
-
-/// The number of roots that are tried for a tree by multiplicative weights.
-pub(super) const TRIED: usize = 4;
-
-/// Returns so many of `TRIED` roots that lie far apart; they take turns.
-pub(super) fn spread(roots: &[NodeId], turn: usize, count: usize) -> impl Iterator<Item = NodeId> + '_ {
-    (0..count).map(move |place| roots[(turn + place * roots.len() / TRIED) % roots.len()])
-}
-
-/// Finds an approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again it takes the
-/// cheapest tree under prices that grow exponentially with load. Every fourth one is the cheapest mirrored tree.
-/// Returns trees whose rates fit; they are a start for the master program.
-pub fn by_weights(topology: &Topology, resources: &Resources, epsilon: f64, most: usize) -> Vec<Rated> {
-    let roots: Vec<NodeId> = topology.rank_ids().collect();
-    let next = |turn: usize, prices: &[f64]| {
-        let mirrored =
-            if turn.is_multiple_of(4) { cheapest_both_ways(topology, resources, prices, None) } else { None };
-        let tried: Vec<NodeId> = spread(&roots, turn, TRIED).collect();
-        Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &tried).tree))
-    };
-    weighted(resources, epsilon, most, next).expect("there always is a tree")
-}
-
-/// Finds an approximate packing by multiplicative weights with mirrored trees of one root: the centre of the first
-/// tree. Returns `None` if links without an opposite one are needed to join the ranks.
-pub fn of_one_root_by_weights(
-    topology: &Topology,
-    resources: &Resources,
-    epsilon: f64,
-    most: usize,
-) -> Option<Vec<Rated>> {
-    let mut root = None;
-    weighted(resources, epsilon, most, |_, prices| {
-        let tree = cheapest_both_ways(topology, resources, prices, root)?;
-        root = Some(tree.root);
-        Some(tree)
+        let pool = &pack(topology, listener)?.pool;
+        let heights = pool.heights(Heights::Latency);
+        let lowest = heights.iter().copied().min().unwrap_or(0);
+        let mut levels = LEVELS.map(|factor| (lowest as f64 * factor) as u64).to_vec();
+        levels.dedup();
+        let lower = levels.into_iter().map(|level| pool.within(level, Heights::Latency));
+        let lower = lower.filter(|low| low.len() < pool.len()).flat_map(|low| corners(&low));
+        let lower = lower.chain(corners(pool).into_iter().skip(1)).collect::<Vec<_>>();
+        let fewer = of_equal_rate(topology).iter().map(|few| few.rated(&best_of(few))).collect::<Vec<_>>();
+        let grown = grown(topology, listener)?;
+        Ok(lower.into_iter().chain(grown).chain(fewer).collect())
     })
 }
 
-/// Finds a packing by multiplicative weights over the trees that `next` returns for a turn and prices.
-pub(super) fn weighted(
-    resources: &Resources,
-    epsilon: f64,
-    most: usize,
-    mut next: impl FnMut(usize, &[f64]) -> Option<SpanningTree>,
-) -> Option<Vec<Rated>> {
-    let capacity: Vec<f64> = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
-    let mut prices: Vec<f64> = capacity.iter().map(|capacity| 1.0 / capacity).collect();
-    let mut load = vec![0.0f64; prices.len()];
-    let mut found: BTreeMap<SpanningTree, f64> = BTreeMap::new();
-    for turn in 0..most {
-        let tree = next(turn, &prices)?;
-        let usage = resources.usage(&tree);
-        let fits = |&Usage { resource, count }: &Usage| capacity[resource] / f64::from(count);
-        let rate = usage.iter().map(fits).fold(f64::INFINITY, f64::min);
-        for Usage { resource, count } in usage {
-            let part = rate * f64::from(count) / capacity[resource];
-            prices[resource] *= 1.0 + epsilon * part;
-            load[resource] += part;
-        }
-        *found.entry(tree).or_default() += rate;
-        let largest = prices.iter().copied().fold(0.0, f64::max);
-        prices.iter_mut().for_each(|price| *price /= largest);
+/// Returns MTree's packing, or where its shares would take long, a corner of its trees; `None` if it does not fit.
+fn grown(topology: &Arc<Topology>, listener: Listener) -> Result<Option<Vec<Rated>>> {
+    let options = Options::default();
+    let Some(grown) = fitting(mtree::grow(topology, &options))? else { return Ok(None) };
+    let pool = Pool::new(topology, Resources::new(topology), grown.trees.into_iter().map(|rated| rated.tree));
+    if pool.columns.is_large() {
+        return Ok(Some(pool.rated(&corner(&pool))));
     }
-    let most_loaded = load.iter().copied().fold(0.0, f64::max);
-    Some(found.into_iter().map(|(tree, rate)| Rated { tree, rate: rate / most_loaded }).collect())
+    Ok(Some(mtree::solve(topology, &options, listener)?.shares.clone()))
+}
+
+/// Returns a result, or `None` if an algorithm does not fit.
+fn fitting<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.is_misfit() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Returns forests of 1, 2, 3, ... trees of equal rate, if they exist.
+fn of_equal_rate(topology: &Arc<Topology>) -> Arc<Vec<Pool>> {
+    EQUAL.get(topology, (), || {
+        let resources = Resources::new(topology);
+        let most = EQUAL_TREES.min(EQUAL_EDGES / topology.ranks() as usize);
+        let found = (1..=most).filter_map(|count| equal_trees(topology, &resources, count));
+        found.map(|equal| Pool::new(topology, resources.clone(), equal.trees)).collect()
+    })
+}
+
+/// Returns a packing within `GAP` of its bound, or the best after many rounds.
+pub(super) fn pack(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Packing>> {
+    PACKINGS.try_get(topology, (), || find(topology, listener))
+}
+
+fn find(topology: &Arc<Topology>, listener: Listener) -> Result<Packing> {
+    tell(listener, "packing: first trees")?;
+    let mut pool = Pool::new(topology, Resources::new(topology), shortest_trees(topology, Heights::Latency));
+    let turns = TURNS * topology.ranks() as usize;
+    let first = by_weights(topology, &pool.resources, EPSILON, turns);
+    pool.extend(first.into_iter().map(|rated| rated.tree));
+    let mut bound = bound::all_reduce_rate(topology);
+    let mut random = Random::new(1);
+    for round in 1..=ROUNDS {
+        let priced = pool.columns.priced();
+        let part = total(&priced.rates) / bound;
+        tell(
+            listener,
+            &format!("packing: round {round}, {} trees carry {:.2}% of the bound", pool.len(), part * 100.0),
+        )?;
+        if part >= 1.0 - GAP {
+            break;
+        }
+        bound = bound.min(price(topology, &mut pool, priced.prices, &mut random));
+    }
+    Ok(Packing { best: pool.rated(&corner(&pool)), pool, bound })
+}
+
+/// Returns the trees of shortest routes from some ranks, evenly spread over all.
+fn shortest_trees(topology: &Topology, unit: Heights) -> impl Iterator<Item = super::spanning::SpanningTree> + use<'_> {
+    let (ranks, count) = (u64::from(topology.ranks()), u64::from(topology.ranks().min(CENTRES)));
+    let centres = (0..count).map(move |place| NodeId((place * ranks / count) as u32));
+    centres.map(move |root| shortest_tree(topology, root, unit))
+}
+
+/// Adds trees that are cheap under the prices; returns the bound that the prices prove.
+fn price(topology: &Topology, pool: &mut Pool, mut prices: Vec<f64>, random: &mut Random) -> f64 {
+    let highest = prices.iter().copied().fold(0.0, f64::max);
+    prices.iter_mut().for_each(|price| *price += 1e-9 * highest);
+    let roots: Vec<NodeId> = topology.rank_ids().collect();
+    let cheapest = cheapest_tree(topology, &pool.resources, &prices, &roots);
+    let noisy = (0..NOISY_TREES).map(|_| noisy(&prices, random)).collect::<Vec<_>>();
+    let others = noisy.iter().map(|prices| cheapest_tree(topology, &pool.resources, prices, &roots).tree);
+    let others: Vec<_> = others.collect();
+    pool.extend(std::iter::once(cheapest.tree).chain(others));
+    let worth: f64 = prices.iter().zip(pool.columns.capacity()).map(|(price, capacity)| price * capacity).sum();
+    if cheapest.cost > 0.0 { worth / cheapest.cost } else { f64::INFINITY }
+}
+
+/// Raises prices a little at random, so that other trees become the cheapest.
+pub(super) fn noisy(prices: &[f64], random: &mut Random) -> Vec<f64> {
+    let mean = prices.iter().sum::<f64>() / prices.len() as f64;
+    prices.iter().map(|price| price + (0.1 * price + 0.02 * mean) * random.unit()).collect()
+}
+
+/// Returns the best rates at a corner of the program, where few trees carry anything; low trees get a bonus.
+pub(super) fn corner(pool: &Pool) -> Vec<f64> {
+    let heights = pool.heights(Heights::Latency);
+    let highest = heights.iter().copied().max().unwrap_or(1).max(1) as f64;
+    let bonus: Vec<f64> = heights.iter().map(|&height| LOW * (1.0 - height as f64 / highest)).collect();
+    pool.columns.corner(&bonus)
+}
+
+/// Returns the best rates at a few corners. Many corners have the same rate, but not the same time: where rates are
+/// unlike, small chunks of narrow trees take long.
+fn corners(pool: &Pool) -> Vec<Vec<Rated>> {
+    let mut random = Random::new(1);
+    let count = if pool.columns.is_large() { 1 } else { CORNERS };
+    let tilted = (1..count).map(|_| (0..pool.len()).map(|_| LOW * random.unit()).collect::<Vec<f64>>());
+    let rates = std::iter::once(corner(pool)).chain(tilted.map(|bonus| pool.columns.corner(&bonus)));
+    let middle = (pool.len() <= MIDDLE).then(|| pool.columns.priced().rates);
+    rates.chain(middle).map(|rates| pool.rated(&rates)).collect()
+}
+
+/// Returns the rates with the largest sum.
+fn best_of(pool: &Pool) -> Vec<f64> {
+    pool.columns.corner(&vec![0.0; pool.len()])
+}
+
+/// Returns the plan of the best packing in which `old` trees stay wherever that costs next to nothing, and how many
+/// stay; `None` if it breaks the limits.
+pub(crate) fn keeping(
+    topology: &Arc<Topology>,
+    old: &[Rated],
+    options: &Options,
+    listener: Listener,
+) -> Result<Option<(Plan, usize)>> {
+    let packing = pack(topology, listener)?;
+    let mut pool = Pool::new(topology, Resources::new(topology), old.iter().map(|rated| rated.tree.clone()));
+    let count = pool.len();
+    pool.extend(packing.pool.trees.iter().cloned());
+    let bonus: Vec<f64> = (0..pool.len()).map(|tree| if tree < count { WORTH_KEEPING } else { 0.0 }).collect();
+    let rates = pool.columns.corner(&bonus);
+    let rated = pool.rated(&rates);
+    let kept = rates[..count].iter().filter(|&&rate| rate > 0.0).count();
+    let plan = || Pool::plan(topology, "packing", &rated, options.pipeline).trusted();
+    Ok(keeps(topology, &rated, options).then(|| (plan(), kept)))
+}
+
+/// Returns the time that the alpha-beta model predicts.
+pub(super) fn seconds(draft: &Draft, options: &Options) -> Seconds {
+    Profile::of(draft).seconds(options.size)
 }

@@ -124,7 +124,7 @@ impl Resources {
     /// ```
     /// use treefold::planners::Heights;
     /// use treefold::planners::spanning::Resources;
-    /// use treefold::planners::packing::shortest_tree;
+    /// use treefold::planners::cheapest::shortest_tree;
     /// use treefold::topology::{NodeId, from_spec};
     ///
     /// let line = from_spec("line:3", None, None)?;
@@ -191,7 +191,7 @@ impl Lengths {
     /// ```
     /// use treefold::planners::Heights;
     /// use treefold::planners::spanning::Lengths;
-    /// use treefold::planners::packing::shortest_tree;
+    /// use treefold::planners::cheapest::shortest_tree;
     /// use treefold::topology::{NodeId, from_spec};
     ///
     /// let line = from_spec("line:5", None, None)?;
@@ -216,7 +216,7 @@ impl Lengths {
     /// ```
     /// use treefold::planners::Heights;
     /// use treefold::planners::spanning::Lengths;
-    /// use treefold::planners::packing::shortest_tree;
+    /// use treefold::planners::cheapest::shortest_tree;
     /// use treefold::topology::{NodeId, from_spec};
     ///
     /// let line = from_spec("line:5", None, None)?;
@@ -249,7 +249,7 @@ impl Lengths {
 /// ```
 /// use treefold::planners::Heights;
 /// use treefold::planners::spanning::{Resources, greedy_shares};
-/// use treefold::planners::packing::shortest_tree;
+/// use treefold::planners::cheapest::shortest_tree;
 /// use treefold::topology::{NodeId, from_spec};
 ///
 /// let ring = from_spec("ring:3", None, None)?;
@@ -311,7 +311,7 @@ pub(super) fn spans(rates: &[f64]) -> Vec<Range<u64>> {
 /// use treefold::plan::Chunk;
 /// use treefold::planners::Heights;
 /// use treefold::planners::spanning::{self, Rated};
-/// use treefold::planners::packing::shortest_tree;
+/// use treefold::planners::cheapest::shortest_tree;
 /// use treefold::topology::{NodeId, from_spec};
 ///
 /// let line = Arc::new(from_spec("line:3", None, None)?);

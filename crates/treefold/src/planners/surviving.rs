@@ -1,15 +1,54 @@
-//! The trees of a plan that still exist when its network has changed.
+//! The trees of a plan that still exist when its network has changed, and plans that keep them.
 //!
 //! A tree survives if every link that it needs still exists. Ranks that are gone may go with it as leaves; no old tree
 //! reaches new ranks. Cost: linear in the plan.
 
+use std::sync::Arc;
+
 use super::spanning::{Rated, Route, SpanningTree, breadth_first, child};
-use crate::plan::{Direction, Half, LaneRoutes, Tree, Walkable};
+use super::{Listener, Options, packing};
+use crate::error::Result;
+use crate::plan::{Direction, Half, LaneRoutes, Plan, Tree, Walkable};
 use crate::topology::{Correspondence, LinkId, NodeId, Topology};
+
+/// Returns plans of an all-reduce that may follow `old` on the network of `fresh`, and how many old trees each keeps.
+///
+/// The first plan is `fresh`. Where that is a packing, there is one in which old trees stay wherever that costs next to
+/// nothing.
+///
+/// # Errors
+/// If `listener` returns false.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{self, Options, surviving::successors};
+/// use treefold::topology::from_spec;
+///
+/// let options = Options::default();
+/// let b4 = Arc::new(from_spec("b4", None, None)?);
+/// let [old, fresh] = ["mtree", "packing"].map(|name| planners::plan(name, &b4, &options));
+/// let plans = successors(&old?, fresh?, &options, &mut |_| true)?;
+/// assert!(plans.len() == 2 && plans[1].1 >= plans[0].1);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn successors<'a>(
+    old: impl Into<Walkable<'a>>,
+    fresh: Plan,
+    options: &Options,
+    listener: Listener,
+) -> Result<Vec<(Plan, usize)>> {
+    let topology = Arc::clone(&fresh.topology);
+    let standing = surviving(old, &topology);
+    let stays = |new: &Rated| standing.iter().any(|old| old.tree == new.tree);
+    let kept = surviving(&fresh, &topology).into_iter().filter(stays).count();
+    let is_packing = fresh.algorithm == "packing" && topology.ranks() > 1;
+    let keeping = if is_packing { packing::keeping(&topology, &standing, options, listener)? } else { None };
+    Ok(std::iter::once((fresh, kept)).chain(keeping).collect())
+}
 
 /// Returns the trees of `plan`, an all-reduce in one phase, that survive on `topology`, each at the rate of
 /// its part of the vector.
-pub fn surviving<'a>(plan: impl Into<Walkable<'a>>, topology: &Topology) -> Vec<Rated> {
+fn surviving<'a>(plan: impl Into<Walkable<'a>>, topology: &Topology) -> Vec<Rated> {
     let plan = plan.into().draft();
     let [phase] = &plan.phases[..] else { return Vec::new() };
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);

@@ -1,26 +1,30 @@
 //! Modules use only the ones before them: `error, ids, units, search, random, linear, number, options -> topology ->
-//! bound | plan -> planners | sim | run -> auto`.
+//! memory -> bound | plan -> planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("error", &[]),
     ("units", &["error"]),
     ("ids", &[]),
     ("search", &["ids", "units"]),
     ("random", &[]),
-    ("linear", &[]),
+    ("linear", &["random"]),
     ("number", &["error"]),
     ("options", &["error", "units"]),
     ("topology", &["error", "ids", "units", "search", "random"]),
-    ("bound", &["error", "ids", "units", "search", "random", "linear", "topology"]),
+    ("memory", &["topology"]),
+    ("bound", &["error", "ids", "units", "search", "random", "linear", "topology", "memory"]),
     ("plan", &["error", "ids", "units", "random", "options", "topology"]),
-    ("planners", &["error", "ids", "units", "search", "random", "linear", "options", "topology", "bound", "plan"]),
+    (
+        "planners",
+        &["error", "ids", "units", "search", "random", "linear", "options", "topology", "memory", "bound", "plan"],
+    ),
     ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
     ("run", &["error", "ids", "units", "number", "topology", "plan"]),
-    ("auto", &["error", "ids", "units", "random", "topology", "plan", "planners", "sim"]),
+    ("auto", &["error", "ids", "units", "random", "options", "topology", "bound", "plan", "planners", "sim"]),
 ];
 
 /// Macros that stand at the crate's root, and the module that they belong to.

@@ -162,7 +162,8 @@ fn looking_for_a_short_ring_ends() {
     let topology = Topology::new("hang", crate::common::accelerators(4), both_ways, ranks, Shape::General).unwrap();
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(plans(&Arc::new(topology), &Options::default()).len()));
-    assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(20)), Ok(ALWAYS.len() + 1), "planning does not end");
+    let planned = wait.recv_timeout(std::time::Duration::from_secs(20));
+    assert!(planned.is_ok_and(|plans| plans > ALWAYS.len()), "planning does not end");
 }
 
 /// Two ranks whose ring has a cable of its own, but in one of two planes both ways round go over one link: what the

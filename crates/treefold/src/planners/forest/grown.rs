@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::memory::Memory;
 use super::packed::{Packed, Wanted, pack};
 use super::{exchange, unequal};
 use crate::bound::{all_gather_rate, broadcast_rate};
+use crate::memory::Memory;
 use crate::plan::Direction;
 use crate::planners::spanning::{Route, breadth_first};
 use crate::topology::{LinkId, NodeId, Topology};

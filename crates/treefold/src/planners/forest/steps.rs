@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use self::fitting::Timed;
 use self::searching::{Network, Schedule, schedule};
-use super::memory::Memory;
 use crate::error::Result;
+use crate::memory::Memory;
 use crate::misfit;
 use crate::plan::{Chunk, Collective, Direction, Draft, Half, LaneId, Pace, Sharing, Step, Tree};
 use crate::planners::Options;

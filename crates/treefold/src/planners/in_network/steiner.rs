@@ -8,7 +8,7 @@
 //! times over.
 
 use crate::plan::Direction;
-use crate::planners::packing::{TRIED, spread, weighted};
+use crate::planners::cheapest::{TRIED, spread, weighted};
 use crate::planners::spanning::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};

@@ -7,7 +7,7 @@ use proptest::sample::select;
 use treefold::plan::{Chunk, Plan};
 use treefold::planners::options::{NeighborOrder, TreeOrder};
 use treefold::planners::spanning::{self, Rated, Resources};
-use treefold::planners::{self, Options, PLANNERS, packing};
+use treefold::planners::{self, Options, PLANNERS, cheapest};
 use treefold::random::Random;
 use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Time};
@@ -159,7 +159,7 @@ fn cheapest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let mut random = Random::new(options.seed);
     let mut prices = || resources.capacity.iter().map(|_| random.unit()).collect::<Vec<f64>>();
-    let mut rated = |rate| Rated { tree: packing::cheapest_tree(topology, &resources, &prices(), &roots).tree, rate };
+    let mut rated = |rate| Rated { tree: cheapest::cheapest_tree(topology, &resources, &prices(), &roots).tree, rate };
     let trees = [1.0, 0.3, 1.7].map(&mut rated);
     let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
     spanning::plan(topology, "cheapest", &trees, chunk).prove().expect("the trees reach all ranks")

@@ -1,0 +1,202 @@
+//! How much each of many trees carries: linear programs in which trees are columns and resources are rows.
+//!
+//! Capacities are scaled to 1, and rates to fractions of the widest tree's rate, so that tolerances mean the same on
+//! every network. Results depend on the trees alone: no program has a limit of time.
+
+mod choice;
+mod corner;
+
+pub(super) use choice::{Chosen, GAP};
+
+use super::spanning::{Resources, Usage};
+use crate::linear::{Dictionary, Program, Row};
+use corner::Corner;
+
+/// The most entries of a table in which the simplex method finds a corner.
+const LARGEST_TABLE: usize = 1 << 19;
+/// The part of a capacity that all trees together must exceed for it to matter.
+const FILLED: f64 = 1.0 - 1e-6;
+
+/// What each tree takes of which capacity.
+#[derive(Clone)]
+pub(super) struct Columns {
+    capacity: Vec<f64>,
+    usage: Vec<Vec<Usage>>,
+}
+
+/// The optimum, and a price for each resource.
+pub(super) struct Priced {
+    pub rates: Vec<f64>,
+    pub prices: Vec<f64>,
+}
+
+impl Columns {
+    /// Returns the capacities of a network, without trees.
+    pub fn new(resources: &Resources) -> Self {
+        let capacity = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
+        Self { capacity, usage: Vec::new() }
+    }
+
+    /// Adds a tree that uses this.
+    pub fn push(&mut self, usage: Vec<Usage>) {
+        self.usage.push(usage);
+    }
+
+    /// Returns the trees with these numbers.
+    pub fn select(&self, trees: &[usize]) -> Self {
+        let usage = trees.iter().map(|&tree| self.usage[tree].clone()).collect();
+        Self { capacity: self.capacity.clone(), usage }
+    }
+
+    /// Returns the number of trees.
+    pub fn len(&self) -> usize {
+        self.usage.len()
+    }
+
+    /// Returns whether a corner takes a good part of a second.
+    pub fn is_large(&self) -> bool {
+        self.capacity.len() * self.len() > LARGEST_TABLE
+    }
+
+    /// Returns the capacities in bytes a second.
+    pub fn capacity(&self) -> &[f64] {
+        &self.capacity
+    }
+
+    /// Returns the rate of each tree if it had the network for itself.
+    pub fn alone(&self) -> Vec<f64> {
+        let most = |&Usage { resource, count }: &Usage| self.capacity[resource] / f64::from(count);
+        self.usage.iter().map(|usage| usage.iter().map(most).fold(f64::INFINITY, f64::min)).collect()
+    }
+
+    /// Returns the part of each capacity that is used at these rates.
+    pub fn load(&self, rates: &[f64]) -> Vec<f64> {
+        let mut load = vec![0.0; self.capacity.len()];
+        for (usage, rate) in self.usage.iter().zip(rates).filter(|(_, rate)| **rate > 0.0) {
+            for &Usage { resource, count } in usage {
+                load[resource.index()] += rate * f64::from(count) / self.capacity[resource];
+            }
+        }
+        load
+    }
+
+    /// Scales rates down, if necessary, so that no load exceeds its capacity.
+    pub fn fitted(&self, rates: Vec<f64>) -> Vec<f64> {
+        let most = self.load(&rates).into_iter().fold(1.0, f64::max);
+        rates.into_iter().map(|rate| rate / most).collect()
+    }
+
+    /// Maximises the sum of the rates. The prices lie in the middle of all optimal ones.
+    pub fn priced(&self) -> Priced {
+        self.interior(&vec![1.0; self.len()])
+    }
+
+    /// Maximises the sum of gains times rates by an interior point.
+    fn interior(&self, gains: &[f64]) -> Priced {
+        let program = Scaled::new(self);
+        let mut rows = vec![Row { lower: f64::NEG_INFINITY, upper: 1.0, entries: Vec::new() }; program.rows()];
+        for (tree, entries) in program.columns.iter().enumerate() {
+            entries.iter().for_each(|&(row, factor)| rows[row].entries.push((tree, factor)));
+        }
+        let cost = gains.iter().map(|gain| -gain).collect();
+        let solution = Program { cost, most: vec![f64::INFINITY; gains.len()], rows }.solve();
+        let rates = self.fitted(solution.values.iter().map(|value| value * program.scale).collect());
+        let mut prices = vec![0.0; self.capacity.len()];
+        for (&resource, price) in program.resources.iter().zip(&solution.prices) {
+            prices[resource] = price.abs() / self.capacity[resource];
+        }
+        Priced { rates, prices }
+    }
+
+    /// Maximises the sum of the rates, each times `1 + bonus`, and returns a corner, where few rates are positive.
+    pub fn corner(&self, bonus: &[f64]) -> Vec<f64> {
+        Corner::new(self, bonus.iter().map(|bonus| 1.0 + bonus).collect()).rates()
+    }
+
+    /// Returns rates of at most `most_trees` trees, none below `least_rate`; good, but not the best.
+    ///
+    /// The program is solved at a corner, where few trees carry anything. As long as they are too many, the trees that
+    /// carry least are closed, and it is solved again. If none is closed, the result is the optimum.
+    pub fn trimmed(&self, most_trees: usize, least_rate: f64) -> Vec<f64> {
+        let (of_excess, of_all) = if self.is_large() { (2, 32) } else { (4, 64) };
+        let mut corner = Corner::new(self, vec![1.0; self.len()]);
+        loop {
+            let rates = corner.rates();
+            let carrying = in_rising_order(&rates);
+            let low = carrying.iter().filter(|&&tree| rates[tree] < least_rate * (1.0 - 1e-6)).count();
+            let excess = low.max(carrying.len().saturating_sub(most_trees));
+            if excess == 0 {
+                return rates;
+            }
+            corner.close(&carrying[..(excess / of_excess).max(carrying.len() / of_all).max(1)]);
+        }
+    }
+
+    /// Returns rates of few trees that carry `rate` together; trees that carry least are closed as in `trimmed`.
+    pub fn thinned(&self, rate: f64) -> Vec<f64> {
+        let mut corner = Corner::new(self, vec![1.0; self.len()]);
+        let mut rates = corner.rates();
+        let mut count = in_rising_order(&rates).len() / 4;
+        while count > 0 {
+            let mut fewer = corner.clone();
+            fewer.close(&in_rising_order(&rates)[..count]);
+            let found = fewer.rates();
+            if total(&found) >= rate {
+                (corner, rates) = (fewer, found);
+                let left = in_rising_order(&rates).len();
+                count = (left / 4).max(1).min(left - 1);
+            } else {
+                count /= 2;
+            }
+        }
+        rates
+    }
+}
+
+/// Returns the sum of rates.
+pub(super) fn total(rates: &[f64]) -> f64 {
+    rates.iter().sum()
+}
+
+/// Lists the trees that carry something; those that carry least are first.
+fn in_rising_order(rates: &[f64]) -> Vec<usize> {
+    let mut carrying: Vec<usize> = (0..rates.len()).filter(|&tree| rates[tree] > 0.0).collect();
+    carrying.sort_by(|&a, &b| rates[a].total_cmp(&rates[b]));
+    carrying
+}
+
+/// The program in parts of capacities, without the resources that all trees together cannot fill.
+#[derive(Clone)]
+struct Scaled {
+    /// The unit of rates, in bytes a second.
+    scale: f64,
+    /// The resource of each row.
+    resources: Vec<usize>,
+    /// The rows of each tree, and its factors there.
+    columns: Vec<Vec<(usize, f64)>>,
+}
+
+impl Scaled {
+    fn new(of: &Columns) -> Self {
+        let alone = of.alone();
+        let scale = alone.iter().copied().fold(0.0, f64::max);
+        let most = of.load(&alone);
+        let resources: Vec<usize> = (0..most.len()).filter(|&resource| most[resource] >= FILLED).collect();
+        let mut row_of = vec![None; most.len()];
+        resources.iter().enumerate().for_each(|(row, &resource)| row_of[resource] = Some(row));
+        let entry = |&Usage { resource, count }: &Usage| {
+            Some((row_of[resource.index()]?, f64::from(count) * scale / of.capacity[resource]))
+        };
+        let columns = of.usage.iter().map(|usage| usage.iter().filter_map(entry).collect()).collect();
+        Self { scale, resources, columns }
+    }
+
+    fn rows(&self) -> usize {
+        self.resources.len()
+    }
+
+    /// Returns the program for the simplex method.
+    fn dictionary(&self, gains: &[f64]) -> Dictionary {
+        Dictionary::new(&vec![1.0; self.rows()], &self.columns, gains)
+    }
+}

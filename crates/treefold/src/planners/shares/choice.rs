@@ -1,0 +1,244 @@
+//! The best rates of at most K trees, none below a least rate: MTree's program (1), and Blink's fewest trees.
+//!
+//! A branch and bound, best bound first: in the linear program of a node, tree i may carry x of the most M that it
+//! could carry alone, and counts as x / M of a tree; a branch takes or leaves the tree that counts most. In each node
+//! the trees that carry most are tried alone. Then single trees are exchanged as long as that is better. Cost: a linear
+//! program for each node and each try, with a limit on the work of all.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::corner::NOTHING;
+use super::{Columns, Scaled, total};
+use crate::linear::Dictionary;
+
+/// A choice this close to the best is good enough, and that close if it was found without a search.
+const NEAR: f64 = 0.005;
+pub(in crate::planners) const GAP: f64 = 0.01;
+/// The most entries of tables that are computed.
+const MOST_WORK: usize = 1 << 30;
+/// What a program costs before the first pivot, for each of its entries.
+const OF_A_TRY: usize = 16;
+/// A part of the least rate that is no rounding error.
+const WHOLE: f64 = 1.0 - 1e-9;
+
+/// Rates of the chosen trees, and a bound on their sum for any choice, in bytes a second.
+pub(in crate::planners) struct Chosen {
+    pub rates: Vec<f64>,
+    pub bound: f64,
+}
+
+/// What is searched for.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// The largest sum of rates.
+    Most,
+    /// Any choice with this sum of rates.
+    AtLeast(f64),
+}
+
+impl Columns {
+    /// Chooses at most `most_trees` trees with the largest sum of rates, none below `least_rate`. `start` is a choice.
+    pub fn choose(&self, most_trees: usize, least_rate: f64, start: Vec<f64>) -> Chosen {
+        let mut search = Search::new(self, most_trees, least_rate, Goal::Most, start);
+        search.improve();
+        search.branch();
+        search.improve();
+        search.chosen()
+    }
+
+    /// Chooses the fewest trees that carry `rate` together; `start` carries as much. Returns the best rates of so many,
+    /// and the least number of trees that may suffice.
+    pub fn fewest(&self, rate: f64, start: Vec<f64>) -> (Vec<f64>, usize) {
+        let count = |rates: &[f64]| rates.iter().filter(|&&rate| rate > 0.0).count();
+        let mut best = start;
+        while count(&best) > 1 {
+            let most = count(&best) - 1;
+            let mut search = Search::new(self, most, 0.0, Goal::AtLeast(rate), self.trimmed(most, 0.0));
+            search.branch();
+            let Chosen { rates, bound } = search.chosen();
+            if total(&rates) < rate {
+                let refuted = |trees: &usize| *trees <= most && (bound < rate || self.relaxed(*trees) < rate);
+                let least = 1 + (1..).take_while(refuted).count();
+                return (self.choose(most + 1, 0.0, best).rates, least);
+            }
+            best = rates;
+        }
+        (self.choose(1, 0.0, best).rates, 1)
+    }
+
+    /// Returns a bound on the sum of the rates of so many trees.
+    fn relaxed(&self, trees: usize) -> f64 {
+        let mut search = Search::new(self, trees, 0.0, Goal::Most, vec![0.0; self.len()]);
+        search.solve(&vec![State::Free; self.len()]).map_or(0.0, |node| node.bound)
+    }
+}
+
+/// Whether a tree is among the chosen ones.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Free,
+    Taken,
+    Left,
+}
+
+/// A part of all choices: what is known of the trees, the bound on their sum, and how far each counts.
+struct Node {
+    states: Vec<State>,
+    bound: f64,
+    counts: Vec<f64>,
+    rates: Vec<f64>,
+}
+
+struct Search<'a> {
+    columns: &'a Columns,
+    program: Scaled,
+    alone: Vec<f64>,
+    most_trees: usize,
+    least_rate: f64,
+    goal: Goal,
+    best: Vec<f64>,
+    /// The largest bound of a part that is not searched any more.
+    bound: f64,
+    work: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(columns: &'a Columns, most_trees: usize, least_rate: f64, goal: Goal, start: Vec<f64>) -> Self {
+        let (program, alone) = (Scaled::new(columns), columns.alone());
+        Self { columns, program, alone, most_trees, least_rate, goal, best: start, bound: 0.0, work: 0 }
+    }
+
+    fn chosen(self) -> Chosen {
+        let bound = self.bound.max(total(&self.best));
+        Chosen { rates: self.best, bound }
+    }
+
+    /// Returns whether a part with this bound may hold what is searched for.
+    fn is_worth(&self, bound: f64) -> bool {
+        match self.goal {
+            Goal::Most => bound > total(&self.best) * (1.0 + NEAR),
+            Goal::AtLeast(rate) => total(&self.best) < rate && bound >= rate * (1.0 - 1e-9),
+        }
+    }
+
+    /// Searches the parts of all choices, those with the largest bounds first.
+    fn branch(&mut self) {
+        let usable = |&alone: &f64| if alone < self.least_rate * WHOLE { State::Left } else { State::Free };
+        let states = self.alone.iter().map(usable).collect::<Vec<State>>();
+        let mut open: BinaryHeap<Node> = self.solve(&states).into_iter().collect();
+        while let Some(node) = open.pop() {
+            if !self.is_worth(node.bound) || self.work >= MOST_WORK {
+                // All other parts have smaller bounds.
+                self.bound = node.bound;
+                break;
+            }
+            self.round(&node);
+            let counting = (0..self.columns.len()).filter(|&tree| node.states[tree] == State::Free);
+            let counting = counting.filter(|&tree| node.counts[tree] > NOTHING);
+            let Some(tree) = counting.max_by(|&a, &b| node.counts[a].total_cmp(&node.counts[b])) else { continue };
+            for state in [State::Taken, State::Left] {
+                let mut states = node.states.clone();
+                states[tree] = state;
+                open.extend(self.solve(&states));
+            }
+        }
+    }
+
+    /// Solves the linear program of a part; `None` if there is no choice in it.
+    fn solve(&mut self, states: &[State]) -> Option<Node> {
+        let scale = self.program.scale;
+        let least = self.least_rate / scale;
+        let taken = states.iter().filter(|state| **state == State::Taken).count();
+        let trees: Vec<usize> = (0..states.len()).filter(|&tree| states[tree] != State::Left).collect();
+        let count_row = self.program.rows();
+        let mut sides = vec![1.0; count_row + 1];
+        sides[count_row] = self.most_trees.checked_sub(taken)? as f64;
+        let mut columns = Vec::with_capacity(trees.len());
+        for &tree in &trees {
+            let mut column = self.program.columns[tree].clone();
+            if states[tree] == State::Taken {
+                column.iter().for_each(|&(row, factor)| sides[row] -= least * factor);
+            } else {
+                column.push((count_row, scale / self.alone[tree]));
+            }
+            columns.push(column);
+        }
+        if sides.iter().any(|&side| side < -1e-9) {
+            return None;
+        }
+        sides.iter_mut().for_each(|side| *side = side.max(0.0));
+        let mut dictionary = Dictionary::new(&sides, &columns, &vec![1.0; columns.len()]);
+        self.work += OF_A_TRY * columns.iter().map(Vec::len).sum::<usize>() + dictionary.solve() * dictionary.size();
+        let (mut rates, mut counts) = (vec![0.0; states.len()], vec![0.0; states.len()]);
+        for (&tree, value) in trees.iter().zip(dictionary.values()) {
+            let least = if states[tree] == State::Taken { self.least_rate } else { 0.0 };
+            rates[tree] = value * scale + least;
+            counts[tree] = rates[tree] / self.alone[tree];
+        }
+        Some(Node { states: states.to_vec(), bound: total(&rates), counts, rates })
+    }
+
+    /// Tries the trees alone that carry most in a part.
+    fn round(&mut self, node: &Node) {
+        let weight = |tree: usize| (node.states[tree] == State::Taken, node.rates[tree]);
+        let mut trees: Vec<usize> = (0..self.columns.len()).filter(|&tree| node.rates[tree] > 0.0).collect();
+        trees.sort_by(|&a, &b| weight(b).partial_cmp(&weight(a)).unwrap_or(Ordering::Equal));
+        trees.truncate(self.most_trees);
+        self.consider(&trees);
+    }
+
+    /// Exchanges single trees of the best choice as long as that is better.
+    fn improve(&mut self) {
+        let count = self.columns.len();
+        let (mut next, mut idle) = (0, if count > self.most_trees { 0 } else { count });
+        while idle < count && self.work < MOST_WORK {
+            idle = if self.exchange(next) { 0 } else { idle + 1 };
+            next = (next + 1) % count;
+        }
+    }
+
+    /// Puts a tree in the place of a chosen one, if that is better.
+    fn exchange(&mut self, tree: usize) -> bool {
+        let chosen: Vec<usize> = (0..self.best.len()).filter(|&tree| self.best[tree] > 0.0).collect();
+        let in_place_of = |place: usize| {
+            let mut trees = chosen.clone();
+            trees[place] = tree;
+            trees
+        };
+        !chosen.contains(&tree) && (0..chosen.len()).any(|place| self.consider(&in_place_of(place)))
+    }
+
+    /// Takes the best rates of some trees if they are the best so far; returns whether they are.
+    fn consider(&mut self, trees: &[usize]) -> bool {
+        let part = self.columns.select(trees);
+        self.work += OF_A_TRY * trees.len() * (trees.len() + self.program.columns.first().map_or(0, Vec::len));
+        let rates = part.trimmed(self.most_trees, self.least_rate);
+        let is_better = total(&rates) > total(&self.best) * (1.0 + 1e-6);
+        if is_better {
+            self.best = vec![0.0; self.columns.len()];
+            trees.iter().zip(rates).for_each(|(&tree, rate)| self.best[tree] = rate);
+        }
+        is_better
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Node {}
+
+impl PartialOrd for Node {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Node {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bound.total_cmp(&other.bound)
+    }
+}
