@@ -1,6 +1,5 @@
 """MTree, Blink and packing on wide-area networks: right, within capacities and limits, ordered as they should be."""
 
-import json
 import math
 from random import Random
 

@@ -28,7 +28,8 @@ FURTHER: dict[str, dict[str, str]] = {
     "plan": {
         "choice": "The choice of `auto`: its simulator, size and candidates; only without `-a`.",
         "bound_Bps": "The rate that no set of trees exceeds; only from `packing` and `innet`.",
-        "gap": "What the planner proved of its plan, as a fraction; only from planners with a solver.",
+        "gap": "What the planner proved of its plan, as a fraction; only from planners that prove something.",
+        "grown_trees": "The number of trees that `mtree` grew, before it chose among them.",
         "height_limit": "The limit of heights that `mtree` found.",
         "least_rate_Bps": "The minimum rate of a tree of `mtree`.",
         "wall_s": "The seconds that planning took.",

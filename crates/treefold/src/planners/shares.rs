@@ -5,11 +5,15 @@
 
 mod choice;
 mod corner;
+#[cfg(test)]
+mod tests;
 
 pub(super) use choice::{Chosen, GAP};
 
 use super::spanning::{Resources, Usage};
 use crate::linear::{Dictionary, Program, Row};
+#[cfg(test)]
+use crate::random::Random;
 use corner::Corner;
 
 /// The most entries of a table in which the simplex method finds a corner.
@@ -110,7 +114,8 @@ impl Columns {
 
     /// Maximises the sum of the rates, each times `1 + bonus`, and returns a corner, where few rates are positive.
     pub fn corner(&self, bonus: &[f64]) -> Vec<f64> {
-        Corner::new(self, bonus.iter().map(|bonus| 1.0 + bonus).collect()).rates()
+        let gains: Vec<f64> = bonus.iter().map(|bonus| 1.0 + bonus).collect();
+        Corner::new(self, gains).rates()
     }
 
     /// Returns rates of at most `most_trees` trees, none below `least_rate`; good, but not the best.
@@ -128,7 +133,7 @@ impl Columns {
             if excess == 0 {
                 return rates;
             }
-            corner.close(&carrying[..(excess / of_excess).max(carrying.len() / of_all).max(1)]);
+            corner.close(&carrying[..(excess / of_excess).max(carrying.len() / of_all).clamp(1, excess)]);
         }
     }
 

@@ -12,6 +12,7 @@ mod chrome;
 mod claims;
 mod collective_bounds;
 mod double_tree;
+mod equal_trees;
 mod fabric;
 mod fabric_design;
 mod fabric_faults;

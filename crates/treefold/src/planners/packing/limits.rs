@@ -14,7 +14,7 @@ use crate::planners::cheapest::cheapest_tree;
 use crate::planners::pool::Pool;
 use crate::planners::shares::{self, total};
 use crate::planners::spanning::{Rated, Resources};
-use crate::planners::{Heights, Listener, Options, blink, mtree};
+use crate::planners::{Heights, Listener, Options, blink, mtree, planner_named};
 use crate::topology::{NodeId, Topology};
 
 /// How many random starts MTree gets for a choice of trees, and the most ranks times links for that.
@@ -52,7 +52,7 @@ fn search(topology: &Arc<Topology>, limits: &Options, listener: Listener) -> Res
     Ok(pool.rated(&shared.rates))
 }
 
-/// Adds the trees of MTree and Blink, and their solutions, if they fit the network.
+/// Adds the trees of MTree and Blink, and their solutions, if they fit the network and do not take long.
 fn add_solved(
     pool: &mut Pool,
     starts: &mut Vec<Vec<Rated>>,
@@ -69,7 +69,9 @@ fn add_solved(
             pool.extend(grown.into_iter().flat_map(|grown| grown.trees).map(|rated| rated.tree));
         }
     }
-    if let Some(few) = fitting(blink::solve(topology, limits.trees, listener))? {
+    if planner_named("blink")?.is_quick(topology)
+        && let Some(few) = fitting(blink::solve(topology, limits.trees, listener))?
+    {
         starts.push(few.rated.clone());
     }
     Ok(())
