@@ -5,8 +5,8 @@
 //! with the fewest steps, as it judges by the analytic model, which knows little of streams that share links.
 //!
 //! A flow simulation of many chunks costs far more than its plan. So plans are simulated in the order of their analytic
-//! times, and none whose busiest link alone needs longer than the fastest plan so far. Planners that need linear
-//! programs come last, and only if the fastest plan is more than 1 % above the bound.
+//! times, and none whose busiest link alone needs longer than the fastest plan so far. Planners that take
+//! longest come last, and only if the fastest plan is more than 1 % above the bound.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::sim::{Simulator, Watch};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
 
-/// A plan whose time is at most so many times the bound is good enough; no linear program is solved for a better one.
+/// A plan whose time is at most so many times the bound is good enough: no planner that takes long is asked for more.
 const GOOD: f64 = 1.01;
 
 /// The result of one algorithm.
@@ -95,7 +95,7 @@ pub fn plan(
     let mut search = Search { topology, options, simulator, listener, entries: Vec::new(), best: None };
     search.enter_quick(&planners)?;
     search.race()?;
-    for planner in planners.iter().filter(|planner| planner.is_costly) {
+    for planner in planners.iter().filter(|planner| planner.is_costly()) {
         search.try_costly(planner)?;
     }
     search.end()
@@ -131,7 +131,7 @@ pub fn bounds_of(topology: &Arc<Topology>, collective: Collective, root: NodeId)
 impl Search<'_> {
     /// Plans with all algorithms that are not costly, and with those variants of them that may be faster.
     fn enter_quick(&mut self, planners: &[&Planner]) -> Result<()> {
-        for planner in planners.iter().filter(|planner| !planner.is_costly) {
+        for planner in planners.iter().filter(|planner| !planner.is_costly()) {
             match self.too_long(planner) {
                 Some(reason) => self.leave_out(planner.name, reason),
                 None => self.enter(planner.name, planner.name.into(), self.options)?,
@@ -164,7 +164,7 @@ impl Search<'_> {
         is_good.then(|| format!("not tried: {} is within 1 % of the bound", self.algorithm(fastest)))
     }
 
-    /// Plans with a planner that needs linear programs, if that may give a faster plan.
+    /// Plans with a planner that takes long, if that may give a faster plan.
     fn try_costly(&mut self, planner: &Planner) -> Result<()> {
         if let Some(reason) = self.too_long(planner).or_else(|| self.good_enough()) {
             self.leave_out(planner.name, reason);

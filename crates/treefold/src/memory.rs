@@ -1,4 +1,6 @@
 //! What was found for the last networks, since one search serves all sizes.
+//!
+//! Threads that ask for the same at once all search, and keep the last result.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::topology::Topology;
 
 /// How many results are kept.
-const KEPT: usize = 16;
+const KEPT: usize = 8;
 
 /// A network, what else was asked for, and the result.
 type Entry<K, V> = (Arc<Topology>, K, Arc<V>);

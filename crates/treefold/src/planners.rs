@@ -55,9 +55,6 @@ pub struct Planner {
     pub in_network: bool,
     /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
     pub most_work: usize,
-    /// Whether `auto` asks it only if the plans of all others are more than 1 % above the bound, as it needs linear
-    /// programs.
-    pub is_costly: bool,
     /// What its `Proof::gap` means; `{}` stands for the gap in percent. It is empty if the planner proves nothing.
     pub gap: &'static str,
     plan: Plans,
@@ -216,7 +213,7 @@ const fn planner(
 ) -> Planner {
     let plan = Plans::Quick(plan);
     let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
-    Planner { name, summary, collectives, in_network, most_work, is_costly: false, gap: "", plan }
+    Planner { name, summary, collectives, in_network, most_work, gap: "", plan }
 }
 
 /// Returns a planner of all-reduces that needs linear programs and proves how good its plans are.
@@ -227,10 +224,16 @@ const fn proven(
 ) -> Planner {
     let plan = Plans::Proven(plan);
     let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
-    Planner { name, summary, collectives, in_network, most_work, is_costly: true, gap: "", plan }
+    Planner { name, summary, collectives, in_network, most_work, gap: "", plan }
 }
 
 impl Planner {
+    /// Returns whether `auto` asks the planner only if the plans of all others are more than 1 % above the bound, as it
+    /// takes longest.
+    pub(crate) fn is_costly(&self) -> bool {
+        matches!(self.plan, Plans::Proven(_))
+    }
+
     /// Returns whether the planner takes seconds at most on a network.
     ///
     /// ```

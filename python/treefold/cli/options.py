@@ -38,14 +38,21 @@ Algorithm = Annotated[
         autocompletion=_complete_algorithm,
     ),
 ]
+
+
+def _most_work() -> str:
+    """Return the most work of each algorithm that may take long."""
+    limited = [each for each in planning.PLANNERS.values() if each.most_work is not None]
+    return ", ".join(f"{each.name} {each.most_work:,}" for each in limited)
+
+
 Algorithms = Annotated[
     list[str] | None,
     typer.Option(
         "--algorithm",
         "-a",
-        help="The algorithms, separated by commas; by default all that fit the network, but packing and mtree only if "
-        f"the number of ranks times the number of links is at most {planning.PLANNERS['packing'].most_work:,}, and "
-        f"blink only if it is at most {planning.PLANNERS['blink'].most_work:,}. "
+        help="The algorithms, separated by commas; by default all that fit the network, but those that take long on "
+        f"large networks only if the number of ranks times the number of links is at most so large: {_most_work()}. "
         "'treefold algorithms' lists all.",
         autocompletion=_complete_algorithm,
     ),

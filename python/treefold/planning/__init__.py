@@ -48,9 +48,8 @@ def is_quick(network: Topology, algorithm: str = "packing") -> bool:
 
     Args:
         network: A `Topology`; `treefold.topology` makes one of a spec or a file.
-        algorithm: The planner, one of `treefold.algorithms()`. `forest`, `packing` and `mtree` are quick if the number
-            of ranks times the number of links is at most 300,000, and `blink` if it is at most 30,000; all others are
-            always quick.
+        algorithm: The planner, one of `treefold.algorithms()`. Most are always quick; `treefold compare --help` says of
+            the others how many ranks times links are the most.
 
     Raises:
         TreefoldError: If the network is not a `Topology`, or the algorithm is unknown.

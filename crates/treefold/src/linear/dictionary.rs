@@ -80,6 +80,15 @@ impl Dictionary {
         values
     }
 
+    /// Returns the price of each row.
+    pub fn prices(&self) -> Vec<f64> {
+        let mut prices = vec![0.0; self.side.len()];
+        for (&variable, &gain) in self.zero.iter().zip(&self.gain).filter(|&(&variable, _)| variable >= self.columns) {
+            prices[variable - self.columns] = (-gain).max(0.0);
+        }
+        prices
+    }
+
     /// Demands that a column is zero.
     pub fn close(&mut self, column: usize) {
         self.closed[column] = true;
@@ -206,6 +215,8 @@ mod tests {
             for _ in 0..=columns.len() {
                 dictionary.solve();
                 let values = dictionary.values();
+                let worth: f64 = dictionary.prices().iter().zip(&sides).map(|(price, side)| price * side).sum();
+                assert!((worth - values.iter().sum::<f64>()).abs() < 1e-5 || !closed.is_empty(), "{columns:?}");
                 let positive = values.iter().filter(|&&value| value > 1e-6).count();
                 assert!((values.iter().sum::<f64>() - best(&columns, &sides, &closed)).abs() < 1e-5, "{columns:?}");
                 assert!(positive <= sides.len() && closed.iter().all(|&column: &usize| values[column] == 0.0));

@@ -55,7 +55,7 @@ pub(super) fn solve(topology: &Arc<Topology>, most_trees: Option<u32>, listener:
 fn find(topology: &Arc<Topology>, most_trees: Option<usize>, listener: Listener) -> Result<Few> {
     let resources = Resources::new(topology);
     let turns = TREES_A_RANK * topology.ranks() as usize;
-    let packed = of_one_root_by_weights(topology, &resources, EPSILON, turns).ok_or_else(|| {
+    let packed = of_one_root_by_weights(topology, &resources, EPSILON, turns, listener)?.ok_or_else(|| {
         let name = topology.name();
         let text = "trees of one root need links that carry both ways, but those of";
         Error::new(format!("{text} {name} do not join all ranks; packing fits")).misfit()
@@ -68,12 +68,12 @@ fn find(topology: &Arc<Topology>, most_trees: Option<usize>, listener: Listener)
     let offered = most_promising(&start, &packed);
     let start: Vec<f64> = offered.iter().map(|&tree| start[tree]).collect();
     let pool = pool.select(&offered);
-    let (rates, least) = pool.columns.fewest(kept, start);
+    let (rates, least) = pool.columns.fewest(kept, start, listener)?;
     let rated = pool.rated(&rates);
     if most_trees.is_some_and(|most| rated.len() > most) {
         let shared = share(&pool, most_trees, 0.0, vec![0.0; pool.len()], listener)?;
         return Ok(Few { rated: pool.rated(&shared.rates), gap: shared.gap });
     }
-    let gap = (rated.len() - least) as f64 / rated.len() as f64;
+    let gap = rated.len().saturating_sub(least) as f64 / rated.len() as f64;
     Ok(Few { rated, gap })
 }

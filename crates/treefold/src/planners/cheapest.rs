@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 
 pub use disjoint::{EqualTrees, equal_trees};
 
-use super::Heights;
 use super::spanning::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};
+use super::{Heights, Listener, tell};
+use crate::error::Result;
 use crate::plan::Direction;
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
@@ -225,7 +226,13 @@ pub(super) fn spread(roots: &[NodeId], turn: usize, count: usize) -> impl Iterat
 /// Finds an approximate packing by multiplicative weights (Garg and Koenemann 2007): again and again it takes the
 /// cheapest tree under prices that grow exponentially with load. Every fourth one is the cheapest mirrored tree.
 /// Returns trees whose rates fit; they are a start for the master program.
-pub fn by_weights(topology: &Topology, resources: &Resources, epsilon: f64, most: usize) -> Vec<Rated> {
+pub fn by_weights(
+    topology: &Topology,
+    resources: &Resources,
+    epsilon: f64,
+    most: usize,
+    listener: Listener,
+) -> Result<Vec<Rated>> {
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let next = |turn: usize, prices: &[f64]| {
         let mirrored =
@@ -233,7 +240,7 @@ pub fn by_weights(topology: &Topology, resources: &Resources, epsilon: f64, most
         let tried: Vec<NodeId> = spread(&roots, turn, TRIED).collect();
         Some(mirrored.unwrap_or_else(|| cheapest_tree(topology, resources, prices, &tried).tree))
     };
-    weighted(resources, epsilon, most, next).expect("there always is a tree")
+    Ok(weighted(resources, epsilon, most, listener, next)?.expect("there always is a tree"))
 }
 
 /// Finds an approximate packing by multiplicative weights with mirrored trees of one root: the centre of the first
@@ -243,9 +250,10 @@ pub fn of_one_root_by_weights(
     resources: &Resources,
     epsilon: f64,
     most: usize,
-) -> Option<Vec<Rated>> {
+    listener: Listener,
+) -> Result<Option<Vec<Rated>>> {
     let mut root = None;
-    weighted(resources, epsilon, most, |_, prices| {
+    weighted(resources, epsilon, most, listener, |_, prices| {
         let tree = cheapest_both_ways(topology, resources, prices, root)?;
         root = Some(tree.root);
         Some(tree)
@@ -257,14 +265,16 @@ pub(super) fn weighted(
     resources: &Resources,
     epsilon: f64,
     most: usize,
+    listener: Listener,
     mut next: impl FnMut(usize, &[f64]) -> Option<SpanningTree>,
-) -> Option<Vec<Rated>> {
+) -> Result<Option<Vec<Rated>>> {
     let capacity: Vec<f64> = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
     let mut prices: Vec<f64> = capacity.iter().map(|capacity| 1.0 / capacity).collect();
     let mut load = vec![0.0f64; prices.len()];
     let mut found: BTreeMap<SpanningTree, f64> = BTreeMap::new();
     for turn in 0..most {
-        let tree = next(turn, &prices)?;
+        tell(listener, "first trees")?;
+        let Some(tree) = next(turn, &prices) else { return Ok(None) };
         let usage = resources.usage(&tree);
         let fits = |&Usage { resource, count }: &Usage| capacity[resource] / f64::from(count);
         let rate = usage.iter().map(fits).fold(f64::INFINITY, f64::min);
@@ -278,5 +288,5 @@ pub(super) fn weighted(
         prices.iter_mut().for_each(|price| *price /= largest);
     }
     let most_loaded = load.iter().copied().fold(0.0, f64::max);
-    Some(found.into_iter().map(|(tree, rate)| Rated { tree, rate: rate / most_loaded }).collect())
+    Ok(Some(found.into_iter().map(|(tree, rate)| Rated { tree, rate: rate / most_loaded }).collect()))
 }

@@ -79,7 +79,7 @@ fn pack(topology: &Arc<Topology>, ranks_relay: bool, listener: Listener) -> Resu
 fn grow(topology: &Arc<Topology>, bound: f64, ranks_relay: bool, listener: Listener) -> Result<Pool> {
     let halves = Halves::new(topology, ranks_relay);
     let mut pool = Pool::new(topology, Resources::of_links(topology), []);
-    let first = halves.by_weights(&pool.resources, EPSILON, TURNS * topology.ranks() as usize);
+    let first = halves.by_weights(&pool.resources, EPSILON, TURNS * topology.ranks() as usize, listener)?;
     pool.extend(first.into_iter().map(|rated| rated.tree));
     let mut random = Random::new(1);
     let (mut best, mut idle) = (0.0f64, 0);

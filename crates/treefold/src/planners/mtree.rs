@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::gost::{self, Grown};
 use super::pool::Pool;
-use super::shares::{self, Chosen, total};
+use super::shares::{self, Chosen, Limits, total};
 use super::spanning::{Rated, Resources, greedy_shares};
 use super::{Listener, Options, Planned, Proof, tell};
 use crate::error::Result;
@@ -113,12 +113,12 @@ pub(super) fn share(
     let known: Vec<f64> = offered.iter().map(|&tree| known[tree]).collect();
     let trimmed = columns.trimmed(most, least_rate);
     let start = if total(&known) > total(&trimmed) * (1.0 + ROUNDING) { known } else { trimmed };
-    let optimum = total(&columns.priced().rates);
+    let optimum = if offered.len() < pool.len() { total(&columns.priced().rates) } else { total(&best) };
     let is_near = total(&start) >= optimum * (1.0 - shares::GAP);
     let Chosen { rates, bound } = if is_near || columns.is_large() {
         Chosen { bound: optimum, rates: start }
     } else {
-        columns.choose(most, least_rate, start)
+        columns.choose(Limits { most_trees: most, least_rate }, start, listener)?
     };
     let bound = if offered.len() < pool.len() { bound.max(total(&best)) } else { bound };
     let gap = (bound / total(&rates) - 1.0).max(0.0);
@@ -132,11 +132,12 @@ fn better(a: Vec<f64>, b: Vec<f64>) -> Vec<f64> {
     if total(&b) > total(&a) { b } else { a }
 }
 
-/// Lists the trees with the largest values; a branch and bound chooses among them. The first values count most.
+/// Lists the trees with the largest values; a branch and bound chooses among them. The first values count most, and no
+/// tree is left out that has one.
 pub(super) fn most_promising(first: &[f64], then: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..first.len()).collect();
     order.sort_by(|&a, &b| first[b].total_cmp(&first[a]).then(then[b].total_cmp(&then[a])));
-    order.truncate(OFFERED);
+    order.truncate(OFFERED.max(first.iter().filter(|&&value| value > 0.0).count()));
     order.sort_unstable();
     order
 }

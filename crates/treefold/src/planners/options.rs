@@ -151,11 +151,11 @@ impl Options {
         limits.map(|(name, _)| name.as_str()).filter(|&name| given[name] != default[name]).collect()
     }
 
-    /// Returns the options without what a plan is for, and without what changes no trees: the key of what is found for
+    /// Returns what changes the trees of `packing` and `mtree`, all else at its default: the key of what is found for
     /// all sizes.
     pub(super) fn limits(&self) -> Self {
-        let Self { size, collective, root, ranks_relay, pipeline, .. } = Self::default();
-        Self { size, collective, root, ranks_relay, pipeline, ..self.clone() }
+        let Self { trees, height, heights, least_rate, rho, tree_rate, starts, seed, .. } = self.clone();
+        Self { trees, height, heights, least_rate, rho, tree_rate, starts, seed, ..Self::default() }
     }
 }
 

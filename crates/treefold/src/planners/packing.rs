@@ -49,8 +49,9 @@ const CENTRES: u32 = 64;
 const WORTH_LOWERING: f64 = 0.01;
 /// The limits of height for plans of small vectors, as multiples of the lowest tree's height.
 const LEVELS: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
-/// How many corners of a program are tried.
+/// How many corners of a program are tried, and the most trees times resources for that.
 const CORNERS: usize = 6;
+const MOST_ENTRIES: usize = 1 << 18;
 /// The most trees whose rates are also taken from the middle of all best ones, where they are alike.
 const MIDDLE: usize = 64;
 /// The most trees of equal rate that are sought, and the most edges that they may have together.
@@ -117,9 +118,13 @@ fn lesser(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Vec<Vec<Ra
         let lowest = heights.iter().copied().min().unwrap_or(0);
         let mut levels = LEVELS.map(|factor| (lowest as f64 * factor) as u64).to_vec();
         levels.dedup();
-        let lower = levels.into_iter().map(|level| pool.within(level, Heights::Latency));
-        let lower = lower.filter(|low| low.len() < pool.len()).flat_map(|low| corners(&low));
-        let lower = lower.chain(corners(pool).into_iter().skip(1)).collect::<Vec<_>>();
+        let mut lower = Vec::new();
+        for low in levels.into_iter().map(|level| pool.within(level, Heights::Latency)) {
+            if low.len() < pool.len() {
+                lower.extend(corners(&low, listener)?);
+            }
+        }
+        lower.extend(corners(pool, listener)?.into_iter().skip(1));
         let fewer = of_equal_rate(topology).iter().map(|few| few.rated(&best_of(few))).collect::<Vec<_>>();
         let grown = grown(topology, listener)?;
         Ok(lower.into_iter().chain(grown).chain(fewer).collect())
@@ -161,10 +166,9 @@ pub(super) fn pack(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<P
 }
 
 fn find(topology: &Arc<Topology>, listener: Listener) -> Result<Packing> {
-    tell(listener, "packing: first trees")?;
     let mut pool = Pool::new(topology, Resources::new(topology), shortest_trees(topology, Heights::Latency));
     let turns = TURNS * topology.ranks() as usize;
-    let first = by_weights(topology, &pool.resources, EPSILON, turns);
+    let first = by_weights(topology, &pool.resources, EPSILON, turns, listener)?;
     pool.extend(first.into_iter().map(|rated| rated.tree));
     let mut bound = bound::all_reduce_rate(topology);
     let mut random = Random::new(1);
@@ -178,7 +182,7 @@ fn find(topology: &Arc<Topology>, listener: Listener) -> Result<Packing> {
         if part >= 1.0 - GAP {
             break;
         }
-        bound = bound.min(price(topology, &mut pool, priced.prices, &mut random));
+        bound = bound.min(price(topology, &mut pool, priced.prices, &mut random, listener)?);
     }
     Ok(Packing { best: pool.rated(&corner(&pool)), pool, bound })
 }
@@ -191,17 +195,25 @@ fn shortest_trees(topology: &Topology, unit: Heights) -> impl Iterator<Item = su
 }
 
 /// Adds trees that are cheap under the prices; returns the bound that the prices prove.
-fn price(topology: &Topology, pool: &mut Pool, mut prices: Vec<f64>, random: &mut Random) -> f64 {
+fn price(
+    topology: &Topology,
+    pool: &mut Pool,
+    mut prices: Vec<f64>,
+    random: &mut Random,
+    listener: Listener,
+) -> Result<f64> {
     let highest = prices.iter().copied().fold(0.0, f64::max);
     prices.iter_mut().for_each(|price| *price += 1e-9 * highest);
     let roots: Vec<NodeId> = topology.rank_ids().collect();
     let cheapest = cheapest_tree(topology, &pool.resources, &prices, &roots);
-    let noisy = (0..NOISY_TREES).map(|_| noisy(&prices, random)).collect::<Vec<_>>();
-    let others = noisy.iter().map(|prices| cheapest_tree(topology, &pool.resources, prices, &roots).tree);
-    let others: Vec<_> = others.collect();
-    pool.extend(std::iter::once(cheapest.tree).chain(others));
+    let mut found = vec![cheapest.tree];
+    for _ in 0..NOISY_TREES {
+        tell(listener, "packing: more trees")?;
+        found.push(cheapest_tree(topology, &pool.resources, &noisy(&prices, random), &roots).tree);
+    }
+    pool.extend(found);
     let worth: f64 = prices.iter().zip(pool.columns.capacity()).map(|(price, capacity)| price * capacity).sum();
-    if cheapest.cost > 0.0 { worth / cheapest.cost } else { f64::INFINITY }
+    Ok(if cheapest.cost > 0.0 { worth / cheapest.cost } else { f64::INFINITY })
 }
 
 /// Raises prices a little at random, so that other trees become the cheapest.
@@ -220,13 +232,17 @@ pub(super) fn corner(pool: &Pool) -> Vec<f64> {
 
 /// Returns the best rates at a few corners. Many corners have the same rate, but not the same time: where rates are
 /// unlike, small chunks of narrow trees take long.
-fn corners(pool: &Pool) -> Vec<Vec<Rated>> {
+fn corners(pool: &Pool, listener: Listener) -> Result<Vec<Vec<Rated>>> {
     let mut random = Random::new(1);
-    let count = if pool.columns.is_large() { 1 } else { CORNERS };
-    let tilted = (1..count).map(|_| (0..pool.len()).map(|_| LOW * random.unit()).collect::<Vec<f64>>());
-    let rates = std::iter::once(corner(pool)).chain(tilted.map(|bonus| pool.columns.corner(&bonus)));
-    let middle = (pool.len() <= MIDDLE).then(|| pool.columns.priced().rates);
-    rates.chain(middle).map(|rates| pool.rated(&rates)).collect()
+    let count = if pool.columns.entries() > MOST_ENTRIES { 1 } else { CORNERS };
+    let mut found = vec![corner(pool)];
+    for _ in 1..count {
+        tell(listener, "packing: lower trees")?;
+        let tilted: Vec<f64> = (0..pool.len()).map(|_| LOW * random.unit()).collect();
+        found.push(pool.columns.corner(&tilted));
+    }
+    found.extend((pool.len() <= MIDDLE).then(|| pool.columns.priced().rates));
+    Ok(found.into_iter().map(|rates| pool.rated(&rates)).collect())
 }
 
 /// Returns the rates with the largest sum.

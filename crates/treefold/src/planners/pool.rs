@@ -1,6 +1,7 @@
 //! The trees from which a planner chooses, and what each takes of the network.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::Heights;
@@ -15,7 +16,8 @@ pub(super) struct Pool {
     pub resources: Resources,
     pub trees: Vec<SpanningTree>,
     pub columns: Columns,
-    known: HashSet<SpanningTree>,
+    /// The hashes of the trees. If two were alike, a tree would be left out, which does no harm.
+    known: HashSet<u64>,
 }
 
 impl Pool {
@@ -30,7 +32,7 @@ impl Pool {
     /// Adds trees, but none that the pool has.
     pub fn extend(&mut self, trees: impl IntoIterator<Item = SpanningTree>) {
         for tree in trees {
-            if self.known.insert(tree.clone()) {
+            if self.known.insert(BuildHasherDefault::<DefaultHasher>::default().hash_one(&tree)) {
                 self.columns.push(self.resources.usage(&tree));
                 self.trees.push(tree);
             }

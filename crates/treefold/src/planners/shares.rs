@@ -8,7 +8,7 @@ mod corner;
 #[cfg(test)]
 mod tests;
 
-pub(super) use choice::{Chosen, GAP};
+pub(super) use choice::{Chosen, GAP, Limits};
 
 use super::spanning::{Resources, Usage};
 use crate::linear::{Dictionary, Program, Row};
@@ -17,7 +17,7 @@ use crate::random::Random;
 use corner::Corner;
 
 /// The most entries of a table in which the simplex method finds a corner.
-const LARGEST_TABLE: usize = 1 << 19;
+const LARGEST_TABLE: usize = 1 << 17;
 /// The part of a capacity that all trees together must exceed for it to matter.
 const FILLED: f64 = 1.0 - 1e-6;
 
@@ -57,9 +57,14 @@ impl Columns {
         self.usage.len()
     }
 
+    /// Returns the number of trees times the number of resources.
+    pub fn entries(&self) -> usize {
+        self.capacity.len() * self.len()
+    }
+
     /// Returns whether a corner takes a good part of a second.
     pub fn is_large(&self) -> bool {
-        self.capacity.len() * self.len() > LARGEST_TABLE
+        self.entries() > LARGEST_TABLE
     }
 
     /// Returns the capacities in bytes a second.
@@ -105,11 +110,23 @@ impl Columns {
         let cost = gains.iter().map(|gain| -gain).collect();
         let solution = Program { cost, most: vec![f64::INFINITY; gains.len()], rows }.solve();
         let rates = self.fitted(solution.values.iter().map(|value| value * program.scale).collect());
+        if total(&rates) > 0.0 || self.len() == 0 {
+            return Priced { rates, prices: self.prices(&program, &solution.prices) };
+        }
+        // The interior-point method may fail where bandwidths are very unlike.
+        let mut dictionary = program.dictionary(gains);
+        dictionary.solve();
+        let rates = corner::simplex_rates(self, &program, &dictionary);
+        Priced { rates, prices: self.prices(&program, &dictionary.prices()) }
+    }
+
+    /// Returns the price of each resource, where those of rows are known.
+    fn prices(&self, program: &Scaled, of_rows: &[f64]) -> Vec<f64> {
         let mut prices = vec![0.0; self.capacity.len()];
-        for (&resource, price) in program.resources.iter().zip(&solution.prices) {
+        for (&resource, price) in program.resources.iter().zip(of_rows) {
             prices[resource] = price.abs() / self.capacity[resource];
         }
-        Priced { rates, prices }
+        prices
     }
 
     /// Maximises the sum of the rates, each times `1 + bonus`, and returns a corner, where few rates are positive.

@@ -160,7 +160,9 @@ impl Cables {
 
 /// Returns the names of the first switches that cap what a node sends and receives, by the names that `node_cap` gives.
 fn capping_switches(topology: &Topology) -> Option<String> {
-    let caps = topology.nodes().iter().filter(|node| node.is_switch() && node.name.contains("/cap"));
+    let is_cap =
+        |name: &str| name.rsplit_once("/cap").is_some_and(|(_, count)| count.chars().all(|c| c.is_ascii_digit()));
+    let caps = topology.nodes().iter().filter(|node| node.is_switch() && is_cap(&node.name));
     let names: Vec<&str> = caps.map(|node| node.name.as_str()).take(4).collect();
     match names[..] {
         [] => None,

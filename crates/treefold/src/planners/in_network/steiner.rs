@@ -7,7 +7,9 @@
 //! algorithm, in which each node that joins the tree starts anew at price 0. Cost: O(m log m) for each half, a few
 //! times over.
 
+use crate::error::Result;
 use crate::plan::Direction;
+use crate::planners::Listener;
 use crate::planners::cheapest::{TRIED, spread, weighted};
 use crate::planners::spanning::{Priced, Rated, Resources, Route, SpanningTree, breadth_first};
 use crate::search::Shortest;
@@ -77,7 +79,13 @@ impl<'a> Halves<'a> {
     }
 
     /// Finds trees by multiplicative weights, whose roots take turns; there are none if no tree reaches all ranks.
-    pub fn by_weights(&self, resources: &Resources, epsilon: f64, most: usize) -> Vec<Rated> {
+    pub fn by_weights(
+        &self,
+        resources: &Resources,
+        epsilon: f64,
+        most: usize,
+        listener: Listener,
+    ) -> Result<Vec<Rated>> {
         let able: Vec<NodeId> = self.roots.iter().copied().filter(|&node| !self.topology.is_rank(node)).collect();
         let roots = if able.is_empty() { &self.roots } else { &able };
         let mut search = Shortest::new(self.topology.nodes().len());
@@ -86,7 +94,7 @@ impl<'a> Halves<'a> {
             let trees = tried.filter_map(|root| self.searched(resources, prices, root, &mut search));
             trees.min_by(|a, b| a.cost.total_cmp(&b.cost)).map(|priced| priced.tree)
         };
-        weighted(resources, epsilon, most, next).unwrap_or_default()
+        Ok(weighted(resources, epsilon, most, listener, next)?.unwrap_or_default())
     }
 }
 

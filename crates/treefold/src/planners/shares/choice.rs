@@ -10,13 +10,15 @@ use std::collections::BinaryHeap;
 
 use super::corner::NOTHING;
 use super::{Columns, Scaled, total};
+use crate::error::Result;
 use crate::linear::Dictionary;
+use crate::planners::{Listener, tell};
 
 /// A choice this close to the best is good enough, and that close if it was found without a search.
 const NEAR: f64 = 0.005;
 pub(in crate::planners) const GAP: f64 = 0.01;
 /// The most entries of tables that are computed.
-const MOST_WORK: usize = 1 << 30;
+const MOST_WORK: usize = 1 << 29;
 /// What a program costs before the first pivot, for each of its entries.
 const OF_A_TRY: usize = 16;
 /// A part of the least rate that is no rounding error.
@@ -39,38 +41,68 @@ enum Goal {
 
 impl Columns {
     /// Chooses at most `most_trees` trees with the largest sum of rates, none below `least_rate`. `start` is a choice.
-    pub fn choose(&self, most_trees: usize, least_rate: f64, start: Vec<f64>) -> Chosen {
-        let mut search = Search::new(self, most_trees, least_rate, Goal::Most, start);
-        search.improve();
-        search.branch();
-        search.improve();
-        search.chosen()
+    pub fn choose(&self, limits: Limits, start: Vec<f64>, listener: Listener) -> Result<Chosen> {
+        self.choose_within(limits, start, &mut Work { done: 0, listener })
+    }
+
+    fn choose_within(&self, limits: Limits, start: Vec<f64>, work: &mut Work) -> Result<Chosen> {
+        let mut search = Search::new(self, limits, Goal::Most, start);
+        search.improve(work)?;
+        search.branch(work)?;
+        search.improve(work)?;
+        Ok(search.chosen())
     }
 
     /// Chooses the fewest trees that carry `rate` together; `start` carries as much. Returns the best rates of so many,
     /// and the least number of trees that may suffice.
-    pub fn fewest(&self, rate: f64, start: Vec<f64>) -> (Vec<f64>, usize) {
+    pub fn fewest(&self, rate: f64, start: Vec<f64>, listener: Listener) -> Result<(Vec<f64>, usize)> {
         let count = |rates: &[f64]| rates.iter().filter(|&&rate| rate > 0.0).count();
-        let mut best = start;
-        while count(&best) > 1 {
+        let (mut best, mut least) = (start, 1);
+        let mut work = Work { done: 0, listener };
+        while count(&best) > least {
             let most = count(&best) - 1;
-            let mut search = Search::new(self, most, 0.0, Goal::AtLeast(rate), self.trimmed(most, 0.0));
-            search.branch();
+            let start = self.trimmed(most, 0.0);
+            let mut search =
+                Search::new(self, Limits { most_trees: most, least_rate: 0.0 }, Goal::AtLeast(rate), start);
+            search.branch(&mut work)?;
             let Chosen { rates, bound } = search.chosen();
             if total(&rates) < rate {
-                let refuted = |trees: &usize| *trees <= most && (bound < rate || self.relaxed(*trees) < rate);
-                let least = 1 + (1..).take_while(refuted).count();
-                return (self.choose(most + 1, 0.0, best).rates, least);
+                let refuted =
+                    |trees: &usize| *trees <= most && (bound < rate || self.relaxed(*trees, &mut work) < rate);
+                least = 1 + (1..).take_while(refuted).count();
+                break;
             }
             best = rates;
         }
-        (self.choose(1, 0.0, best).rates, 1)
+        let limits = Limits { most_trees: count(&best), least_rate: 0.0 };
+        Ok((self.choose_within(limits, best, &mut work)?.rates, least))
     }
 
     /// Returns a bound on the sum of the rates of so many trees.
-    fn relaxed(&self, trees: usize) -> f64 {
-        let mut search = Search::new(self, trees, 0.0, Goal::Most, vec![0.0; self.len()]);
-        search.solve(&vec![State::Free; self.len()]).map_or(0.0, |node| node.bound)
+    fn relaxed(&self, most_trees: usize, work: &mut Work) -> f64 {
+        let limits = Limits { most_trees, least_rate: 0.0 };
+        let mut search = Search::new(self, limits, Goal::Most, vec![0.0; self.len()]);
+        search.solve(&vec![State::Free; self.len()], work).map_or(0.0, |node| node.bound)
+    }
+}
+
+/// What a choice has to keep: the most trees, and the least rate of each, in bytes a second.
+#[derive(Clone, Copy)]
+pub(in crate::planners) struct Limits {
+    pub most_trees: usize,
+    pub least_rate: f64,
+}
+
+/// The entries of tables that were computed, and who is told that the work goes on.
+struct Work<'a> {
+    done: usize,
+    listener: Listener<'a>,
+}
+
+impl Work<'_> {
+    fn goes_on(&mut self) -> Result<bool> {
+        tell(self.listener, "choosing trees")?;
+        Ok(self.done < MOST_WORK)
     }
 }
 
@@ -94,19 +126,17 @@ struct Search<'a> {
     columns: &'a Columns,
     program: Scaled,
     alone: Vec<f64>,
-    most_trees: usize,
-    least_rate: f64,
+    limits: Limits,
     goal: Goal,
     best: Vec<f64>,
     /// The largest bound of a part that is not searched any more.
     bound: f64,
-    work: usize,
 }
 
 impl<'a> Search<'a> {
-    fn new(columns: &'a Columns, most_trees: usize, least_rate: f64, goal: Goal, start: Vec<f64>) -> Self {
+    fn new(columns: &'a Columns, limits: Limits, goal: Goal, start: Vec<f64>) -> Self {
         let (program, alone) = (Scaled::new(columns), columns.alone());
-        Self { columns, program, alone, most_trees, least_rate, goal, best: start, bound: 0.0, work: 0 }
+        Self { columns, program, alone, limits, goal, best: start, bound: 0.0 }
     }
 
     fn chosen(self) -> Chosen {
@@ -123,37 +153,41 @@ impl<'a> Search<'a> {
     }
 
     /// Searches the parts of all choices, those with the largest bounds first.
-    fn branch(&mut self) {
-        let usable = |&alone: &f64| if alone < self.least_rate * WHOLE { State::Left } else { State::Free };
+    fn branch(&mut self, work: &mut Work) -> Result<()> {
+        let usable = |&alone: &f64| if alone < self.limits.least_rate * WHOLE { State::Left } else { State::Free };
         let states = self.alone.iter().map(usable).collect::<Vec<State>>();
-        let mut open: BinaryHeap<Node> = self.solve(&states).into_iter().collect();
+        let mut open: BinaryHeap<Node> = self.solve(&states, work).into_iter().collect();
         while let Some(node) = open.pop() {
-            if !self.is_worth(node.bound) || self.work >= MOST_WORK {
+            if !self.is_worth(node.bound) || !work.goes_on()? {
                 // All other parts have smaller bounds.
                 self.bound = node.bound;
                 break;
             }
-            self.round(&node);
+            self.round(&node, work);
             let counting = (0..self.columns.len()).filter(|&tree| node.states[tree] == State::Free);
             let counting = counting.filter(|&tree| node.counts[tree] > NOTHING);
-            let Some(tree) = counting.max_by(|&a, &b| node.counts[a].total_cmp(&node.counts[b])) else { continue };
+            let Some(tree) = counting.max_by(|&a, &b| node.counts[a].total_cmp(&node.counts[b])) else {
+                self.take(node.rates); // only taken trees carry anything, and all of them enough
+                continue;
+            };
             for state in [State::Taken, State::Left] {
                 let mut states = node.states.clone();
                 states[tree] = state;
-                open.extend(self.solve(&states));
+                open.extend(self.solve(&states, work));
             }
         }
+        Ok(())
     }
 
     /// Solves the linear program of a part; `None` if there is no choice in it.
-    fn solve(&mut self, states: &[State]) -> Option<Node> {
+    fn solve(&mut self, states: &[State], work: &mut Work) -> Option<Node> {
         let scale = self.program.scale;
-        let least = self.least_rate / scale;
+        let least = self.limits.least_rate / scale;
         let taken = states.iter().filter(|state| **state == State::Taken).count();
         let trees: Vec<usize> = (0..states.len()).filter(|&tree| states[tree] != State::Left).collect();
         let count_row = self.program.rows();
         let mut sides = vec![1.0; count_row + 1];
-        sides[count_row] = self.most_trees.checked_sub(taken)? as f64;
+        sides[count_row] = self.limits.most_trees.checked_sub(taken)? as f64;
         let mut columns = Vec::with_capacity(trees.len());
         for &tree in &trees {
             let mut column = self.program.columns[tree].clone();
@@ -169,10 +203,10 @@ impl<'a> Search<'a> {
         }
         sides.iter_mut().for_each(|side| *side = side.max(0.0));
         let mut dictionary = Dictionary::new(&sides, &columns, &vec![1.0; columns.len()]);
-        self.work += OF_A_TRY * columns.iter().map(Vec::len).sum::<usize>() + dictionary.solve() * dictionary.size();
+        work.done += OF_A_TRY * columns.iter().map(Vec::len).sum::<usize>() + dictionary.solve() * dictionary.size();
         let (mut rates, mut counts) = (vec![0.0; states.len()], vec![0.0; states.len()]);
         for (&tree, value) in trees.iter().zip(dictionary.values()) {
-            let least = if states[tree] == State::Taken { self.least_rate } else { 0.0 };
+            let least = if states[tree] == State::Taken { self.limits.least_rate } else { 0.0 };
             rates[tree] = value * scale + least;
             counts[tree] = rates[tree] / self.alone[tree];
         }
@@ -180,44 +214,62 @@ impl<'a> Search<'a> {
     }
 
     /// Tries the trees alone that carry most in a part.
-    fn round(&mut self, node: &Node) {
+    fn round(&mut self, node: &Node, work: &mut Work) {
         let weight = |tree: usize| (node.states[tree] == State::Taken, node.rates[tree]);
         let mut trees: Vec<usize> = (0..self.columns.len()).filter(|&tree| node.rates[tree] > 0.0).collect();
         trees.sort_by(|&a, &b| weight(b).partial_cmp(&weight(a)).unwrap_or(Ordering::Equal));
-        trees.truncate(self.most_trees);
-        self.consider(&trees);
+        trees.truncate(self.limits.most_trees);
+        self.consider(&trees, work);
     }
 
     /// Exchanges single trees of the best choice as long as that is better.
-    fn improve(&mut self) {
+    fn improve(&mut self, work: &mut Work) -> Result<()> {
         let count = self.columns.len();
-        let (mut next, mut idle) = (0, if count > self.most_trees { 0 } else { count });
-        while idle < count && self.work < MOST_WORK {
-            idle = if self.exchange(next) { 0 } else { idle + 1 };
+        let (mut next, mut idle) = (0, if count > self.limits.most_trees { 0 } else { count });
+        while idle < count && work.goes_on()? {
+            idle = if self.exchange(next, work) { 0 } else { idle + 1 };
             next = (next + 1) % count;
         }
+        Ok(())
     }
 
     /// Puts a tree in the place of a chosen one, if that is better.
-    fn exchange(&mut self, tree: usize) -> bool {
+    fn exchange(&mut self, tree: usize, work: &mut Work) -> bool {
         let chosen: Vec<usize> = (0..self.best.len()).filter(|&tree| self.best[tree] > 0.0).collect();
         let in_place_of = |place: usize| {
             let mut trees = chosen.clone();
             trees[place] = tree;
             trees
         };
-        !chosen.contains(&tree) && (0..chosen.len()).any(|place| self.consider(&in_place_of(place)))
+        !chosen.contains(&tree) && (0..chosen.len()).any(|place| self.consider(&in_place_of(place), work))
     }
 
-    /// Takes the best rates of some trees if they are the best so far; returns whether they are.
-    fn consider(&mut self, trees: &[usize]) -> bool {
+    /// Takes the best rates of some trees if they are the best so far; returns whether they are. Trees that would carry
+    /// less than the least rate are left out, or carry just as much as that.
+    fn consider(&mut self, trees: &[usize], work: &mut Work) -> bool {
         let part = self.columns.select(trees);
-        self.work += OF_A_TRY * trees.len() * (trees.len() + self.program.columns.first().map_or(0, Vec::len));
-        let rates = part.trimmed(self.most_trees, self.least_rate);
+        work.done += OF_A_TRY * trees.len() * (trees.len() + self.program.columns.first().map_or(0, Vec::len));
+        let mut rates = vec![0.0; self.columns.len()];
+        let trimmed = part.trimmed(self.limits.most_trees, self.limits.least_rate);
+        trees.iter().zip(trimmed).for_each(|(&tree, rate)| rates[tree] = rate);
+        let is_better = self.take(rates);
+        if self.limits.least_rate == 0.0 {
+            return is_better;
+        }
+        let mut states = vec![State::Left; self.columns.len()];
+        trees.iter().for_each(|&tree| states[tree] = State::Taken);
+        let held = self.solve(&states, work);
+        held.is_some_and(|node| self.take(node.rates)) || is_better
+    }
+
+    /// Takes rates that keep the limits, if they are the best so far; returns whether they are.
+    fn take(&mut self, rates: Vec<f64>) -> bool {
+        let nothing = NOTHING * self.program.scale;
+        let rates =
+            self.columns.fitted(rates.into_iter().map(|rate| if rate > nothing { rate } else { 0.0 }).collect());
         let is_better = total(&rates) > total(&self.best) * (1.0 + 1e-6);
         if is_better {
-            self.best = vec![0.0; self.columns.len()];
-            trees.iter().zip(rates).for_each(|(&tree, rate)| self.best[tree] = rate);
+            self.best = rates;
         }
         is_better
     }

@@ -45,11 +45,12 @@ fn choices_are_near_the_best_of_all_and_keep_the_limits() {
     let mut random = Random::new(5);
     for case in 0..400 {
         let (columns, most) = random_program(&mut random);
-        let least = if case % 2 == 0 { 0.0 } else { 0.5e9 };
+        let least = [0.0, 0.5e9, 1.2e9, 2.5e9][case % 4];
         let optimum =
             choices(columns.len(), most).filter_map(|trees| best(&columns, &trees, least)).fold(0.0, f64::max);
         let start = columns.trimmed(most, least);
-        let Chosen { rates, bound } = columns.choose(most, least, start.clone());
+        let limits = Limits { most_trees: most, least_rate: least };
+        let Chosen { rates, bound } = columns.choose(limits, start.clone(), &mut |_| true).expect("nobody interrupts");
         assert!(total(&rates) >= optimum * (1.0 - GAP) && total(&rates) >= total(&start) * (1.0 - 1e-9), "case {case}");
         assert!(total(&rates) <= optimum * (1.0 + 1e-6) && bound >= optimum * (1.0 - 1e-6), "case {case}");
         for rates in [start, rates] {
@@ -57,6 +58,24 @@ fn choices_are_near_the_best_of_all_and_keep_the_limits() {
             assert!(columns.load(&rates).iter().all(|&load| load <= 1.0 + 1e-9), "case {case}");
         }
     }
+}
+
+#[test]
+fn a_tree_is_held_at_the_least_rate_where_that_is_better_than_to_close_it() {
+    // The three trees over cables of 1, 0.9 and 0.5 GB/s among three ranks.
+    let usage =
+        [[0, 1], [1, 2], [0, 2]].map(|pair| pair.map(|cable| Usage { resource: ResourceId(cable), count: 1 }).to_vec());
+    let columns = Columns { capacity: vec![1e9, 0.9e9, 0.5e9], usage: usage.to_vec() };
+    let limits = Limits { most_trees: 3, least_rate: 0.25e9 };
+    let chosen = columns.choose(limits, columns.trimmed(3, 0.25e9), &mut |_| true).expect("nobody interrupts");
+    assert!((total(&chosen.rates) - 1.15e9).abs() < 1e4, "{:?}", chosen.rates);
+}
+
+#[test]
+fn an_interrupted_choice_ends() {
+    let (columns, most) = random_program(&mut Random::new(7));
+    let limits = Limits { most_trees: most, least_rate: 0.0 };
+    assert!(columns.choose(limits, vec![0.0; columns.len()], &mut |_| false).is_err());
 }
 
 #[test]
@@ -69,7 +88,7 @@ fn the_fewest_trees_are_as_few_as_any_choice_needs() {
             choices(columns.len(), *most).any(|trees| best(&columns, &trees, 0.0).is_some_and(|sum| sum >= rate))
         };
         let needed = (1..=columns.len()).find(enough).expect("all trees are enough");
-        let (rates, least) = columns.fewest(rate, columns.thinned(rate));
+        let (rates, least) = columns.fewest(rate, columns.thinned(rate), &mut |_| true).expect("nobody interrupts");
         assert!(count(&rates) == needed && least <= needed, "case {case}: {needed} of {rates:?}");
         assert!(total(&rates) >= rate * (1.0 - 1e-7));
     }
