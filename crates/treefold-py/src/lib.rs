@@ -80,19 +80,20 @@ fn with_progress<T: Send>(
     let (mut interrupt, mut last_report) = (None, Instant::now());
     let mut go_on = |seconds: Seconds| {
         let is_due = last_report.elapsed() > REPORT_INTERVAL;
-        let report = |py: Python<'_>| {
-            py.check_signals()?;
-            match listener.as_ref().filter(|_| is_due) {
-                Some(listener) => listener.call1(py, (seconds.get(),)).map(|_| ()),
-                None => Ok(()),
-            }
-        };
-        interrupt = Python::attach(report).err();
+        interrupt = reported(listener.as_ref().filter(|_| is_due), seconds.get()).err();
         last_report = if is_due { Instant::now() } else { last_report };
         interrupt.is_none()
     };
     let result = py.detach(|| simulate(&mut go_on));
     result.map_err(|error| interrupt.unwrap_or_else(|| raise(error)))
+}
+
+/// Tells a listener, if there is one, how far some work is; the error is that of the listener or of a signal's handler.
+fn reported(listener: Option<&Py<PyAny>>, progress: impl for<'py> IntoPyObject<'py>) -> PyResult<()> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        listener.map_or(Ok(()), |listener| listener.call1(py, (progress,)).map(|_| ()))
+    })
 }
 
 /// The least time between two calls of a listener.

@@ -11,8 +11,8 @@ use treefold::{auto, error, planners};
 
 use crate::options::{Known, Size, dictionary};
 use crate::plan::Plan;
-use crate::raise;
 use crate::topology::Topology;
+use crate::{raise, reported};
 
 /// A plan, and what its planner proved about it, by the name of each key in JSON.
 type Planned<'py> = (Plan, Bound<'py, PyDict>);
@@ -62,11 +62,7 @@ fn told<T: Send>(
     let (mut fault, mut last) = (None, String::new());
     let mut tell = |task: &str| {
         let is_new = last != task;
-        let report = |py: Python<'_>| {
-            py.check_signals()?;
-            listener.as_ref().filter(|_| is_new).map_or(Ok(()), |listener| listener.call1(py, (task,)).map(|_| ()))
-        };
-        fault = Python::attach(report).err();
+        fault = reported(listener.as_ref().filter(|_| is_new), task).err();
         if is_new {
             task.clone_into(&mut last);
         }

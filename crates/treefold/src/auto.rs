@@ -5,8 +5,8 @@
 //! with the fewest steps, as it judges by the analytic model, which knows little of streams that share links.
 //!
 //! A flow simulation of many chunks costs far more than its plan. So plans are simulated in the order of their analytic
-//! times, and none whose busiest link alone needs longer than the fastest plan so far. Planners that take
-//! longest come last, and only if the fastest plan is more than 1 % above the bound.
+//! times, and none whose busiest link alone needs longer than the fastest plan so far. Planners that take longest come
+//! last, and only if the fastest plan is more than 1 % above the bound.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ mod multiring;
 mod multitree;
 pub mod options;
 mod p2p;
-pub(crate) mod packing;
+mod packing;
 mod plink;
 mod pool;
 mod proof;
@@ -204,16 +204,13 @@ pub const PLANNERS: &[Planner] = &[
     },
 ];
 
-/// Returns a planner of all-reduces, from which others are derived; it is quick on every network, and in its plans
-/// switches only forward.
+/// Returns a planner of all-reduces that makes a plan at once.
 const fn planner(
     name: &'static str,
     summary: &'static str,
     plan: fn(&Arc<Topology>, &Options) -> Result<Draft>,
 ) -> Planner {
-    let plan = Plans::Quick(plan);
-    let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
-    Planner { name, summary, collectives, in_network, most_work, gap: "", plan }
+    usual(name, summary, Plans::Quick(plan))
 }
 
 /// Returns a planner of all-reduces that needs linear programs and proves how good its plans are.
@@ -222,7 +219,11 @@ const fn proven(
     summary: &'static str,
     plan: fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>,
 ) -> Planner {
-    let plan = Plans::Proven(plan);
+    usual(name, summary, Plans::Proven(plan))
+}
+
+/// Returns a planner with what is usual: it is quick on every network, and in its plans switches only forward.
+const fn usual(name: &'static str, summary: &'static str, plan: Plans) -> Planner {
     let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
     Planner { name, summary, collectives, in_network, most_work, gap: "", plan }
 }

@@ -33,7 +33,7 @@ const ROUNDING: f64 = 1e-6;
 
 /// The trees that GOST grew, and what the chosen ones carry.
 pub(super) struct Solved {
-    pub grown: Grown,
+    pub grown: Arc<Grown>,
     pub shares: Vec<Rated>,
     gap: f64,
 }
@@ -44,13 +44,14 @@ pub(super) struct Shared {
     pub gap: f64,
 }
 
+static GROWN: Memory<Options, Grown> = Memory::new();
 static SOLVED: Memory<Options, Solved> = Memory::new();
 
 /// Plans with a few low trees, within the limits of the options.
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options, listener: Listener) -> Result<Planned> {
     let solved = solve(topology, options, listener)?;
     let draft = Pool::plan(topology, "mtree", &solved.shares, options.pipeline);
-    let Grown { height, least_rate, trees } = &solved.grown;
+    let Grown { height, least_rate, trees } = solved.grown.as_ref();
     let proof = Proof {
         grown: Some(trees.len()),
         height_limit: Some(*height),
@@ -74,9 +75,9 @@ pub(super) fn solve(topology: &Arc<Topology>, options: &Options, listener: Liste
     })
 }
 
-/// Grows trees with GOST.
-pub(super) fn grow(topology: &Topology, options: &Options) -> Result<Grown> {
-    gost::grow(topology, options)
+/// Grows trees with GOST, within limits.
+pub(super) fn grow(topology: &Arc<Topology>, limits: &Options) -> Result<Arc<Grown>> {
+    GROWN.try_get(topology, limits.clone(), || gost::grow(topology, limits))
 }
 
 /// Returns the rates as they were grown of the widest trees, and 0 for all others.

@@ -94,17 +94,21 @@ fn keeps(topology: &Topology, rated: &[Rated], limits: &Options) -> bool {
 
 /// Returns the fastest plan at this size: that of the best rate, or one of lower or fewer trees if that pays off.
 fn quickest(topology: &Arc<Topology>, best: Vec<Rated>, options: &Options, listener: Listener) -> Result<Draft> {
-    let sum = |rated: &[Rated]| rated.iter().map(|tree| tree.rate).sum::<f64>();
     let wide = sum(&best) * (1.0 - GAP);
     let lesser = lesser(topology, listener)?;
     let others = lesser.iter().filter(|rated| keeps(topology, rated, options));
     let timed = |rated: &Vec<Rated>| {
         let draft = Pool::plan(topology, "packing", rated, options.pipeline);
-        let seconds = Profile::of(&draft).seconds(options.size).get();
+        let seconds = seconds(&draft, options).get();
         (draft, if sum(rated) >= wide { seconds } else { seconds / (1.0 - WORTH_LOWERING) })
     };
     let plans = std::iter::once(&best).chain(others).map(timed);
     Ok(plans.min_by(|a, b| a.1.total_cmp(&b.1)).expect("the best packing is one").0)
+}
+
+/// Returns the sum of the rates of trees.
+fn sum(rated: &[Rated]) -> f64 {
+    rated.iter().map(|tree| tree.rate).sum()
 }
 
 /// Returns packings of lower trees, of MTree's too, and of fewer trees.
@@ -133,13 +137,13 @@ fn lesser(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Vec<Vec<Ra
 
 /// Returns MTree's packing, or where its shares would take long, a corner of its trees; `None` if it does not fit.
 fn grown(topology: &Arc<Topology>, listener: Listener) -> Result<Option<Vec<Rated>>> {
-    let options = Options::default();
-    let Some(grown) = fitting(mtree::grow(topology, &options))? else { return Ok(None) };
-    let pool = Pool::new(topology, Resources::new(topology), grown.trees.into_iter().map(|rated| rated.tree));
+    let limits = Options::default().limits();
+    let Some(grown) = fitting(mtree::grow(topology, &limits))? else { return Ok(None) };
+    let pool = Pool::new(topology, Resources::new(topology), grown.trees.iter().map(|rated| rated.tree.clone()));
     if pool.columns.is_large() {
         return Ok(Some(pool.rated(&corner(&pool))));
     }
-    Ok(Some(mtree::solve(topology, &options, listener)?.shares.clone()))
+    Ok(Some(mtree::solve(topology, &limits, listener)?.shares.clone()))
 }
 
 /// Returns a result, or `None` if an algorithm does not fit.
@@ -161,7 +165,7 @@ fn of_equal_rate(topology: &Arc<Topology>) -> Arc<Vec<Pool>> {
 }
 
 /// Returns a packing within `GAP` of its bound, or the best after many rounds.
-pub(super) fn pack(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Packing>> {
+fn pack(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Packing>> {
     PACKINGS.try_get(topology, (), || find(topology, listener))
 }
 
@@ -252,7 +256,7 @@ fn best_of(pool: &Pool) -> Vec<f64> {
 
 /// Returns the plan of the best packing in which `old` trees stay wherever that costs next to nothing, and how many
 /// stay; `None` if it breaks the limits.
-pub(crate) fn keeping(
+pub(super) fn keeping(
     topology: &Arc<Topology>,
     old: &[Rated],
     options: &Options,

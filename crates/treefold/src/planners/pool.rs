@@ -11,6 +11,7 @@ use crate::plan::{Chunk, Draft};
 use crate::topology::Topology;
 
 /// Trees of one network, none twice, and their columns in linear programs.
+#[derive(Clone)]
 pub(super) struct Pool {
     topology: Arc<Topology>,
     pub resources: Resources,
@@ -32,7 +33,7 @@ impl Pool {
     /// Adds trees, but none that the pool has.
     pub fn extend(&mut self, trees: impl IntoIterator<Item = SpanningTree>) {
         for tree in trees {
-            if self.known.insert(BuildHasherDefault::<DefaultHasher>::default().hash_one(&tree)) {
+            if self.known.insert(hash(&tree)) {
                 self.columns.push(self.resources.usage(&tree));
                 self.trees.push(tree);
             }
@@ -45,7 +46,9 @@ impl Pool {
 
     /// Returns a pool of the trees with these numbers.
     pub fn select(&self, trees: &[usize]) -> Self {
-        Self::new(&self.topology, self.resources.clone(), trees.iter().map(|&tree| self.trees[tree].clone()))
+        let chosen: Vec<SpanningTree> = trees.iter().map(|&tree| self.trees[tree].clone()).collect();
+        let (columns, known) = (self.columns.select(trees), chosen.iter().map(hash).collect());
+        Self { topology: Arc::clone(&self.topology), resources: self.resources.clone(), trees: chosen, columns, known }
     }
 
     /// Returns a pool of the trees that are not higher than this.
@@ -77,4 +80,8 @@ impl Pool {
     pub fn plan(topology: &Arc<Topology>, algorithm: &str, rated: &[Rated], pipeline: bool) -> Draft {
         spanning::plan(topology, algorithm, rated, if pipeline { Chunk::Best } else { Chunk::One })
     }
+}
+
+fn hash(tree: &SpanningTree) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(tree)
 }

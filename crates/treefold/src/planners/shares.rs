@@ -73,7 +73,7 @@ impl Columns {
     }
 
     /// Returns the rate of each tree if it had the network for itself.
-    pub fn alone(&self) -> Vec<f64> {
+    fn alone(&self) -> Vec<f64> {
         let most = |&Usage { resource, count }: &Usage| self.capacity[resource] / f64::from(count);
         self.usage.iter().map(|usage| usage.iter().map(most).fold(f64::INFINITY, f64::min)).collect()
     }
@@ -190,6 +190,8 @@ fn in_rising_order(rates: &[f64]) -> Vec<usize> {
 /// The program in parts of capacities, without the resources that all trees together cannot fill.
 #[derive(Clone)]
 struct Scaled {
+    /// The rate of each tree if it had the network for itself, in bytes a second.
+    alone: Vec<f64>,
     /// The unit of rates, in bytes a second.
     scale: f64,
     /// The resource of each row.
@@ -210,7 +212,7 @@ impl Scaled {
             Some((row_of[resource.index()]?, f64::from(count) * scale / of.capacity[resource]))
         };
         let columns = of.usage.iter().map(|usage| usage.iter().filter_map(entry).collect()).collect();
-        Self { scale, resources, columns }
+        Self { alone, scale, resources, columns }
     }
 
     fn rows(&self) -> usize {

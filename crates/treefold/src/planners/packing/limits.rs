@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{EQUAL_TREES, GAP, best_of, fitting, keeps, of_equal_rate, pack, shortest_trees};
+use super::{EQUAL_TREES, GAP, best_of, fitting, keeps, of_equal_rate, pack, shortest_trees, sum};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::misfit;
@@ -14,7 +14,7 @@ use crate::planners::cheapest::cheapest_tree;
 use crate::planners::pool::Pool;
 use crate::planners::shares::{self, total};
 use crate::planners::spanning::{Rated, Resources};
-use crate::planners::{Heights, Listener, Options, blink, mtree, planner_named};
+use crate::planners::{Heights, Listener, Options, blink, gost, mtree, planner_named};
 use crate::topology::{NodeId, Topology};
 
 /// How many random starts MTree gets for a choice of trees, and the most ranks times links for that.
@@ -65,7 +65,7 @@ fn add_solved(
         pool.extend(solved.grown.trees.iter().map(|rated| rated.tree.clone()));
         starts.push(solved.shares.clone());
         for seed in 0..if is_small { SEEDS } else { 0 } {
-            let grown = fitting(mtree::grow(topology, &Options { seed, ..limits.clone() }))?;
+            let grown = fitting(gost::grow(topology, &Options { seed, ..limits.clone() }))?;
             pool.extend(grown.into_iter().flat_map(|grown| grown.trees).map(|rated| rated.tree));
         }
     }
@@ -75,10 +75,6 @@ fn add_solved(
         starts.push(few.rated.clone());
     }
     Ok(())
-}
-
-fn sum(rated: &[Rated]) -> f64 {
-    rated.iter().map(|tree| tree.rate).sum()
 }
 
 /// Returns the trees within the limit of height.
@@ -110,7 +106,7 @@ fn few(topology: &Arc<Topology>, most: usize) -> Vec<Rated> {
 /// Adds the widest tree in the capacity that is left, until there are `most` trees or the rate no longer grows.
 fn filled_up(topology: &Topology, pool: &Pool, most: usize) -> Vec<Rated> {
     let roots: Vec<NodeId> = topology.rank_ids().collect();
-    let mut pool = pool.select(&(0..pool.len()).collect::<Vec<_>>());
+    let mut pool = pool.clone();
     let mut rates = best_of(&pool);
     while pool.len() < most {
         let load = pool.columns.load(&rates);

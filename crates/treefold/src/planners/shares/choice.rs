@@ -40,7 +40,7 @@ enum Goal {
 }
 
 impl Columns {
-    /// Chooses at most `most_trees` trees with the largest sum of rates, none below `least_rate`. `start` is a choice.
+    /// Chooses trees with the largest sum of rates within the limits. `start` is a choice.
     pub fn choose(&self, limits: Limits, start: Vec<f64>, listener: Listener) -> Result<Chosen> {
         self.choose_within(limits, start, &mut Work { done: 0, listener })
     }
@@ -81,7 +81,7 @@ impl Columns {
     /// Returns a bound on the sum of the rates of so many trees.
     fn relaxed(&self, most_trees: usize, work: &mut Work) -> f64 {
         let limits = Limits { most_trees, least_rate: 0.0 };
-        let mut search = Search::new(self, limits, Goal::Most, vec![0.0; self.len()]);
+        let search = Search::new(self, limits, Goal::Most, vec![0.0; self.len()]);
         search.solve(&vec![State::Free; self.len()], work).map_or(0.0, |node| node.bound)
     }
 }
@@ -125,7 +125,6 @@ struct Node {
 struct Search<'a> {
     columns: &'a Columns,
     program: Scaled,
-    alone: Vec<f64>,
     limits: Limits,
     goal: Goal,
     best: Vec<f64>,
@@ -135,8 +134,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(columns: &'a Columns, limits: Limits, goal: Goal, start: Vec<f64>) -> Self {
-        let (program, alone) = (Scaled::new(columns), columns.alone());
-        Self { columns, program, alone, limits, goal, best: start, bound: 0.0 }
+        Self { columns, program: Scaled::new(columns), limits, goal, best: start, bound: 0.0 }
     }
 
     fn chosen(self) -> Chosen {
@@ -155,7 +153,7 @@ impl<'a> Search<'a> {
     /// Searches the parts of all choices, those with the largest bounds first.
     fn branch(&mut self, work: &mut Work) -> Result<()> {
         let usable = |&alone: &f64| if alone < self.limits.least_rate * WHOLE { State::Left } else { State::Free };
-        let states = self.alone.iter().map(usable).collect::<Vec<State>>();
+        let states = self.program.alone.iter().map(usable).collect::<Vec<State>>();
         let mut open: BinaryHeap<Node> = self.solve(&states, work).into_iter().collect();
         while let Some(node) = open.pop() {
             if !self.is_worth(node.bound) || !work.goes_on()? {
@@ -180,7 +178,7 @@ impl<'a> Search<'a> {
     }
 
     /// Solves the linear program of a part; `None` if there is no choice in it.
-    fn solve(&mut self, states: &[State], work: &mut Work) -> Option<Node> {
+    fn solve(&self, states: &[State], work: &mut Work) -> Option<Node> {
         let scale = self.program.scale;
         let least = self.limits.least_rate / scale;
         let taken = states.iter().filter(|state| **state == State::Taken).count();
@@ -194,7 +192,7 @@ impl<'a> Search<'a> {
             if states[tree] == State::Taken {
                 column.iter().for_each(|&(row, factor)| sides[row] -= least * factor);
             } else {
-                column.push((count_row, scale / self.alone[tree]));
+                column.push((count_row, scale / self.program.alone[tree]));
             }
             columns.push(column);
         }
@@ -208,7 +206,7 @@ impl<'a> Search<'a> {
         for (&tree, value) in trees.iter().zip(dictionary.values()) {
             let least = if states[tree] == State::Taken { self.limits.least_rate } else { 0.0 };
             rates[tree] = value * scale + least;
-            counts[tree] = rates[tree] / self.alone[tree];
+            counts[tree] = rates[tree] / self.program.alone[tree];
         }
         Some(Node { states: states.to_vec(), bound: total(&rates), counts, rates })
     }

@@ -24,7 +24,7 @@ pub(super) struct Corner<'a> {
 
 #[derive(Clone)]
 enum Solver {
-    Simplex(Scaled, Dictionary),
+    Simplex(Box<(Scaled, Dictionary)>),
     /// The gains of all trees, and the trees that are not closed.
     InteriorPoint(Vec<f64>, Vec<usize>),
 }
@@ -37,7 +37,7 @@ impl<'a> Corner<'a> {
         } else {
             let program = Scaled::new(columns);
             let dictionary = program.dictionary(&gains);
-            Solver::Simplex(program, dictionary)
+            Solver::Simplex(Box::new((program, dictionary)))
         };
         Self { columns, solver }
     }
@@ -45,7 +45,8 @@ impl<'a> Corner<'a> {
     /// Returns the best rates.
     pub fn rates(&mut self) -> Vec<f64> {
         match &mut self.solver {
-            Solver::Simplex(program, dictionary) => {
+            Solver::Simplex(solver) => {
+                let (program, dictionary) = &mut **solver;
                 dictionary.solve();
                 simplex_rates(self.columns, program, dictionary)
             }
@@ -61,7 +62,7 @@ impl<'a> Corner<'a> {
     /// Demands that these trees carry nothing.
     pub fn close(&mut self, trees: &[usize]) {
         match &mut self.solver {
-            Solver::Simplex(_, dictionary) => trees.iter().for_each(|&tree| dictionary.close(tree)),
+            Solver::Simplex(solver) => trees.iter().for_each(|&tree| solver.1.close(tree)),
             Solver::InteriorPoint(_, open) => open.retain(|tree| !trees.contains(tree)),
         }
     }
