@@ -1,7 +1,7 @@
 """Requests for plans."""
 
+from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.options import PlannerOptions
-from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.plans import requested
 
 

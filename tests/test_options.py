@@ -9,6 +9,7 @@ import pytest
 import typer
 
 import treefold
+from asking import request
 from commands import printed, refused
 from tools import options as written
 from treefold import _core
@@ -73,17 +74,17 @@ def test_values_are_read_when_options_are_made_and_texts_become_numbers():
     ("name", "value"), [("trees", -1), ("least_rate", "10"), ("seed", None), ("rho", []), ("rho", 2)]
 )
 def test_options_that_nobody_has_read_are_an_error_and_no_panic(name, value):
-    options = PlannerOptions()
-    object.__setattr__(options, name, value)
+    asked = request(treefold.topology("ring:4"), "ring")
+    object.__setattr__(asked.options, name, value)
     with pytest.raises(treefold.TreefoldError):
-        _core.plan("ring", treefold.topology("ring:4"), "all-reduce", 0, 1024, options)
+        _core.plan(asked)
 
 
 def test_options_cross_to_the_core_as_their_dataclass_and_as_nothing_else():
     network = treefold.topology("ring:4")
     for other in ({}, "{}", None, Machine()):
         with pytest.raises(TypeError, match="PlannerOptions, got "):
-            _core.plan("ring", network, "all-reduce", 0, 1024, other)
+            _core.plan(replace(request(network, "ring"), options=other))
     with pytest.raises(TypeError, match="Machine, got PlannerOptions"):
         _core.check_machine(network, PlannerOptions())
     assert _core.check_machine(network, None) is None

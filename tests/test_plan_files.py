@@ -108,7 +108,7 @@ FAULTS = [
     (lambda d, p, t: d.update(algoritm="x"), "'algoritm' is unknown; did you mean algorithm?"),
     (lambda d, p, t: drop(d, "algorithm"), "'algorithm' is missing; it must be the name of the algorithm"),
     (lambda d, p, t: d.update(units=1.5), r"units must be the number of equal parts .*, got 1\.5"),
-    (lambda d, p, t: d.update(units=0), "units must be from 1 to 1099511627776, got 0"),
+    (lambda d, p, t: d.update(units=0), "units must be from 1 to 281474976710656, got 0"),
     (lambda d, p, t: d.update(version="1"), 'the file needs "format": "treefold-plan" and "version": 1'),
     (lambda d, p, t: drop(d, "format"), 'the file needs "format": "treefold-plan" and "version": 1'),
     (lambda d, p, t: d["lanes"][1].update(links=3), "lane 1: links must be a list of the numbers .*, got 3"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import treefold
 from treefold.rendezvous.sockets import free_port
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -199,14 +200,58 @@ def test_the_first_use_of_a_sub_group_waits_for_nobody(workers, transport):
 
 def uneven(rank: int, size: int, counts: list[list[int]]) -> dict[str, object]:
     sent, came = counts[rank], [row[rank] for row in counts]
-    vector = torch.arange(float(sum(sent))) + 10_000 * rank
-    dist.all_to_all_single(turned := torch.empty(sum(came)), vector, came, sent)
-    return {"turned": turned}
+    vector = torch.arange(3.0 * sum(sent)).view(-1, 3) + 10_000 * rank
+    dist.all_to_all_single(turned := torch.empty(sum(came), 3), vector, came, sent)
+    half = vector.to(torch.bfloat16)
+    work = dist.all_to_all_single(
+        halves := torch.empty(sum(came), 3, dtype=half.dtype), half, came, sent, async_op=True
+    )
+    work.wait()
+    return {"turned": turned, "halves": halves}
 
 
-def test_blocks_that_are_even_on_some_ranks_only(workers):
-    counts = [[500] * 4, [500, 600, 400, 500], [500, 400, 600, 500], [500] * 4]
+EVEN_ON_SOME = [[500] * 4, [500, 600, 400, 500], [500, 400, 600, 500], [500] * 4]
+ONE_IS_HUGE = [[0, 0, 0, 0], [1, 0, 0, 20_000], [0, 0, 3, 0], [0, 0, 0, 0]]
+NOTHING_FOR_OTHERS = [[7, 0, 0, 0], [0, 2000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+SMALL = [[1, 2, 0, 1]] * 4
+
+
+@pytest.mark.parametrize("counts", [EVEN_ON_SOME, ONE_IS_HUGE, NOTHING_FOR_OTHERS, SMALL])
+def test_blocks_of_unequal_sizes(workers, counts):
     expect_same(workers(uneven, counts, **ON_A_RING), workers(uneven, counts, backend="gloo"))
+
+
+def uneven_and_named(rank: int, size: int, order: list[str]) -> dict[str, object]:
+    """Do the same as `uneven`, by workers that are not in the order of the topology's accelerators."""
+    os.environ["TREEFOLD_NAME"] = order[rank]
+    try:
+        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+        return uneven(rank, size, EVEN_ON_SOME)
+    finally:
+        del os.environ["TREEFOLD_NAME"]
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def test_unequal_blocks_of_ranks_in_another_order_than_accelerators(workers):
+    ours = workers(uneven_and_named, ["GPU2", "GPU0", "GPU3", "GPU1"], backend=None, **ON_A_RING)
+    expect_same(ours, workers(uneven, EVEN_ON_SOME, backend="gloo"))
+
+
+def sizes_that_disagree(rank: int, size: int) -> str:
+    sent = [300] * size
+    expected = [300] * (size - 1) + [299 if rank == 1 else 300]
+    try:
+        dist.all_to_all_single(torch.empty(sum(expected)), torch.empty(sum(sent)), expected, sent)
+    except treefold.TreefoldError as error:
+        return str(error)
+    return ""
+
+
+def test_sizes_that_ranks_do_not_agree_on_are_named(workers):
+    said = workers(sizes_that_disagree, **ON_A_RING)
+    assert "rank 3 sends 300 elements to rank 1, which expects 299" in said[1]
+    assert [said[0], said[2], said[3]] == [""] * 3
 
 
 def listening() -> dict[str, str]:

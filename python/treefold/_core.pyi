@@ -2,9 +2,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from treefold.options import Machine, PlannerOptions
+from treefold.planning.request import Request
 from treefold.schedule_tables import TableEntry
 from treefold.together import Background
 
@@ -108,7 +109,9 @@ class CollectiveBounds:
     def seconds(self, size_bytes: int) -> float: ...
     def limit(self, size_bytes: int) -> tuple[Literal["rate", "latency", "flow"], list[str], list[str]] | None: ...
 
-def collective_bounds(topology: Topology, collective: str, root: int) -> CollectiveBounds: ...
+def collective_bounds(
+    topology: Topology, collective: str, root: int, blocks: NDArray[np.uint64] | None
+) -> CollectiveBounds: ...
 
 class Plan:
     @staticmethod
@@ -153,6 +156,9 @@ class Plan:
     @property
     def bus_factor(self) -> float: ...
     def derive(self, collective: str, root: int = 0) -> Plan: ...
+    def with_blocks(self, blocks: ArrayLike) -> Plan: ...
+    @property
+    def blocks(self) -> NDArray[np.uint64] | None: ...
     def reduce_halves(self) -> Plan: ...
     def under(self, link_model: str) -> Plan: ...
     def check(self) -> str | None: ...
@@ -335,26 +341,8 @@ class Trace:
     def transfers(self) -> dict[str, NDArray[Any]]: ...
     def to_chrome(self) -> str: ...
 
-def plan(
-    algorithm: str,
-    topology: Topology,
-    collective: str,
-    root: int,
-    size_bytes: int,
-    options: PlannerOptions,
-    ranks_relay: bool = True,
-    listener: Callable[[str], None] | None = None,
-) -> tuple[Plan, dict[str, Any]]: ...
-def choose(
-    simulator: str,
-    topology: Topology,
-    collective: str,
-    root: int,
-    size_bytes: int,
-    options: PlannerOptions,
-    ranks_relay: bool = True,
-    listener: Callable[[str], None] | None = None,
-) -> Chosen: ...
+def plan(request: Request, listener: Callable[[str], None] | None = None) -> tuple[Plan, dict[str, Any]]: ...
+def choose(request: Request, listener: Callable[[str], None] | None = None) -> Chosen: ...
 def successors(
     old: Plan, fresh: Plan, options: PlannerOptions, listener: Callable[[str], None]
 ) -> list[tuple[Plan, int]]: ...

@@ -29,8 +29,7 @@ def choose(request: Request) -> tuple[Plan, Choice]:
         MisfitError: If no algorithm fits.
 
     """
-    asked = request.collective, request.root, request.size_bytes, request.options, request.ranks_relay
-    chosen = _core.choose(request.simulator, request.network, *asked, progress.report)
+    chosen = _core.choose(request, progress.report)
     candidates = [Candidate(each.algorithm, each.time_s, each.latency_s, each.reason) for each in chosen.candidates]
     choice = Choice(simulator=request.simulator, size_bytes=request.size_bytes, candidates=tuple(candidates))
     return chosen.plan, choice

@@ -1,7 +1,11 @@
 """Computes bounds: the rates and times that no plan on a network can beat."""
 
+from numpy.typing import ArrayLike
+
 from treefold import checks
-from treefold._core import CollectiveBounds, Topology, collective_bounds, parse_collective
+from treefold._core import CollectiveBounds, Plan, Topology, collective_bounds, parse_collective
+from treefold.blocks import Blocks, size_or_default
+from treefold.blocks import read as read_blocks
 from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network
 from treefold.results import Bound, BoundReport, SizeBound
@@ -33,16 +37,22 @@ def bound(network: Topology | str) -> BoundReport:
 
 
 def bound_at(
-    network: Topology | str, size_bytes: int | str, collective: str = "all-reduce", root: int = 0
+    network: Topology | str,
+    size_bytes: int | str | None = None,
+    collective: str = "all-reduce",
+    root: int = 0,
+    blocks: ArrayLike | str | None = None,
 ) -> SizeBound:
     """Return the time that a collective takes at least for one size, and what limits it.
 
     Args:
         network: A `Topology`, a spec, or the path of a file.
         size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`: of the whole result of an
-            all-gather, of the whole input of a reduce-scatter.
+            all-gather, of the whole input of a reduce-scatter. By default that of `treefold.plan`.
         collective: `all-reduce`, `all-gather`, `reduce-scatter`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives refuse it.
+        blocks: The sizes of the blocks of an all-to-all if they are unequal, as for `treefold.plan`; `size_bytes` is
+            then that of the largest vector.
 
     Raises:
         TreefoldError: If a spec or file does not describe a network, the size or the collective is none, or the root
@@ -54,9 +64,11 @@ def bound_at(
 
     """
     network = as_network(network)
-    size, collective = checks.size(size_bytes), parse_collective(collective)
+    collective = parse_collective(collective)
     checks.root(root, network.ranks)
-    found = collective_bounds_of(network, collective, root)
+    sizes = read_blocks(blocks, collective, network.ranks)
+    size = size_or_default(size_bytes, sizes)
+    found = collective_bounds_of(network, collective, root, sizes)
     return SizeBound(
         network=network.name,
         collective=collective,
@@ -83,11 +95,13 @@ def _limit(bounds: CollectiveBounds, collective: str, size_bytes: int) -> str:
     return f"what {some(sources, _SHOWN_RANKS)} {verb} {some(targets, _SHOWN_RANKS)}"
 
 
-def least_seconds(network: Topology, collective: str, root: int, size_bytes: int) -> float:
-    """Return the seconds that a collective takes at least; `root` counts where it has one."""
-    return collective_bounds_of(network, collective, root).seconds(size_bytes)
+def least_seconds(plan: Plan, size_bytes: int) -> float:
+    """Return the seconds that the collective of a plan takes at least on its network."""
+    return collective_bounds_of(plan.topology, plan.collective, plan.root or 0, plan.blocks).seconds(size_bytes)
 
 
-def collective_bounds_of(network: Topology, collective: str, root: int) -> CollectiveBounds:
+def collective_bounds_of(
+    network: Topology, collective: str, root: int, blocks: Blocks | None = None
+) -> CollectiveBounds:
     """Return the bounds of a collective; `root` counts where it has one."""
-    return collective_bounds(network, collective, root if COLLECTIVES[collective].has_root else 0)
+    return collective_bounds(network, collective, root if COLLECTIVES[collective].has_root else 0, blocks)

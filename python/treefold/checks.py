@@ -11,6 +11,9 @@ from treefold._core import Plan, Topology, named, nearest, parse_size
 from treefold.errors import TreefoldError
 from treefold.text import visible
 
+DEFAULT_SIZE_BYTES = 64 << 20
+"""The size that a plan is made for unless its caller names another: 64 MiB."""
+
 LONGEST_SHOWN = 80
 _brief = reprlib.Repr()
 _brief.maxlevel, _brief.maxlist, _brief.maxdict = 3, 8, 8

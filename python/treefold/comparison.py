@@ -18,6 +18,7 @@ from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, fitted, simulate, simulator_of
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
     from treefold.options import PlannerArguments
@@ -50,6 +51,7 @@ def compare(
     link_model: str = "propagation",
     collective: str = "all-reduce",
     root: int = 0,
+    blocks: "ArrayLike | str | None" = None,
     **options: "Unpack[PlannerArguments]",
 ) -> Comparison:
     """Predict the times of algorithms at several sizes, and mark the fastest of each size as `winner`.
@@ -68,6 +70,8 @@ def compare(
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
+        blocks: The sizes of the blocks of an all-to-all if they are unequal, as for `treefold.plan`; at each size, the
+            largest vector has that size.
         options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts.
 
     Returns:
@@ -92,7 +96,7 @@ def compare(
     sizes = _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
     collective = checks.name("collective", collective, COLLECTIVES)
-    what: dict[str, Any] = {"collective": collective, "root": root, "simulator": common.name}
+    what: dict[str, Any] = {"collective": collective, "root": root, "blocks": blocks, "simulator": common.name}
     # Its algorithm, size and options are only the first of those that follow.
     request = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
     asked = options_of(compare, names, options)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import auto, checks, declared, planning
 from treefold._core import Plan, Topology
+from treefold.blocks import read as read_blocks
+from treefold.blocks import size_or_default
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
 from treefold.networks import as_network, describe, like
 from treefold.options import PlannerOptions
 from treefold.planning import replan as replanning
 from treefold.planning.request import (
-    DEFAULT_SIZE_BYTES,
     Request,
     check_options,
     limits,
@@ -27,6 +28,7 @@ from treefold.simulation import simulate, simulator_of, size_for
 from treefold.text import visible
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
     from treefold.options import PlannerArguments
@@ -46,9 +48,10 @@ def plan(
     network: Topology | str,
     algorithm: str = "auto",
     *,
-    size_bytes: int | str = DEFAULT_SIZE_BYTES,
+    size_bytes: int | str | None = None,
     collective: str = "all-reduce",
     root: int = 0,
+    blocks: "ArrayLike | str | None" = None,
     simulator: str = "analytic",
     **options: "Unpack[PlannerArguments]",
 ) -> Plan:
@@ -58,9 +61,12 @@ def plan(
         network: A `Topology`, a spec, or the path of a file.
         algorithm: One of `treefold.algorithms()`, or `auto` for the fastest at `size_bytes`.
         size_bytes: The size of the vector that the plan should be good for, in bytes or as a text with a unit such as
-            `1MiB`; the plan runs at any size.
+            `1MiB`; the plan runs at any size. By default 64 MiB, or that of the largest vector if blocks are given.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
+        blocks: The sizes of the blocks of an all-to-all if they are unequal: a matrix, or the path of a .csv or .json
+            file with one. Row s has what rank s sends to each rank, in bytes or as texts such as `4MiB`. At another
+            size, blocks grow or shrink with the largest vector.
         simulator: The simulator by which `auto` compares plans: `analytic` or `flow`. With `packet`, which would be too
             slow, `auto` compares by `flow`, and only plans that the packet simulator can run.
         options: Fields of `treefold.PlannerOptions`. `auto` leaves out algorithms that cannot keep the limits
@@ -81,6 +87,7 @@ def plan(
         size_bytes=size_bytes,
         collective=checks.name("collective", collective, COLLECTIVES),
         root=root,
+        blocks=blocks,
         simulator=simulator,
         options=read_options(plan, options),
     )
@@ -91,11 +98,12 @@ def requested(
     network: Topology | str,
     algorithm: str,
     *,
-    size_bytes: int | str,
+    size_bytes: int | str | None,
     collective: str,
     root: int,
     simulator: str,
     options: PlannerOptions,
+    blocks: "ArrayLike | str | None" = None,
 ) -> Request:
     """Check what a caller asks of a planner, and return it as a request.
 
@@ -109,12 +117,14 @@ def requested(
     checks.root(root, network.ranks)
     used = simulator_of(simulator).name
     check_options(options, algorithm)
+    sizes = read_blocks(blocks, collective, network.ranks)
     return Request(
         network=network,
         algorithm=algorithm,
-        size_bytes=checks.size(size_bytes),
+        size_bytes=size_or_default(size_bytes, sizes),
         collective=collective,
         root=root,
+        blocks=sizes,
         # A packet simulation of every candidate would take minutes.
         simulator="flow" if used == "packet" else used,
         ranks_relay=used != "packet",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from treefold import _core, checks, progress
 from treefold._core import Plan, Trace
 from treefold.bounds import least_seconds
+from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import TreefoldError
 from treefold.networks import link_model_of, under
 from treefold.options import Machine
-from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.results import FabricReport, LinkUtilization, PacketReport, Prediction
 from treefold.schedule_tables import ScheduleTables
 
@@ -229,7 +229,7 @@ class _Simulated(NamedTuple):
 def _prediction(plan: Plan, size: int, simulator: str, link_model: str, simulated: _Simulated) -> Prediction:
     time_s = simulated.time_s
     algbw = size / time_s if time_s > 0 else None
-    bound_s = least_seconds(plan.topology, plan.collective, plan.root or 0, size)
+    bound_s = least_seconds(plan, size)
     return Prediction(
         network=plan.topology.name,
         algorithm=plan.algorithm,

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use treefold::auto;
 use treefold::bound::Limit;
 use treefold::ids::NodeId;
+use treefold::planners::Options;
 
 use crate::options::Whole;
+use crate::planning;
 use crate::raise;
 use crate::topology::Topology;
 
@@ -106,15 +109,19 @@ impl CollectiveBounds {
     }
 }
 
-/// Return the bounds on a collective; `root` counts where the collective has one. They are kept, and serve every size.
+/// Return the bounds on a collective; `root` counts where the collective has one, and `blocks` in an all-to-all. They
+/// are kept, and serve every size.
 #[pyfunction]
 pub fn collective_bounds(
     py: Python<'_>,
     topology: &Topology,
     collective: &str,
     root: u32,
+    blocks: Option<PyReadonlyArray2<'_, u64>>,
 ) -> PyResult<CollectiveBounds> {
     let (topology, collective) = (Arc::clone(&topology.0), collective.parse().map_err(raise)?);
-    let bounds = py.detach(|| auto::bounds_of(&topology, collective, NodeId(root)));
+    let (root, blocks) = (NodeId(root), planning::blocks(topology.ranks(), blocks.as_ref())?);
+    let options = Options { collective, root, blocks, ..Options::default() };
+    let bounds = py.detach(|| auto::bounds_of(&topology, &options));
     Ok(CollectiveBounds { topology, bounds })
 }

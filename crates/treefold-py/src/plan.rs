@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Map;
@@ -16,7 +17,7 @@ use crate::schedule::Schedule;
 use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
-use crate::{core, html, raise};
+use crate::{core, html, planning, raise};
 
 /// A plan for an all-reduce, or for another collective, on one network. It never changes.
 ///
@@ -219,6 +220,36 @@ impl Plan {
         let any = &slf.get().plan;
         let derived = py.detach(|| any.derive(collective, NodeId(rank))).map_err(raise)?;
         Py::new(py, Self::new(derived))
+    }
+
+    /// Return the plan of this all-to-all for blocks of other sizes, along the same trees.
+    ///
+    /// Args:
+    ///     blocks: A matrix with a row for each rank: the sizes of its blocks for all ranks, as whole numbers in any
+    ///         unit, as only their ratios count.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the plan is not for an all-to-all, the matrix does not fit its ranks, or it was made for
+    ///         blocks that are empty where these are not.
+    ///
+    /// Example:
+    ///     >>> plan = treefold.plan("ring:3", "forest", collective="all-to-all")
+    ///     >>> plan.with_blocks([[0, 1, 0], [1, 0, 0], [4, 4, 0]]).blocks.tolist()
+    ///     [[0, 1, 0], [1, 0, 0], [4, 4, 0]]
+    fn with_blocks<'py>(&self, py: Python<'py>, blocks: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let ranks = self.as_written().topology().ranks();
+        let rows = py.import("treefold.blocks")?.getattr("matrix")?.call1((blocks, ranks))?;
+        let blocks = planning::blocks(ranks, Some(&rows.extract()?))?;
+        py.detach(|| self.plan.with_blocks(blocks)).map(Self::new).map_err(raise)
+    }
+
+    /// The sizes of the blocks of an all-to-all as a NumPy array with a row for each rank, divided by their greatest
+    /// common divisor; None if they are equal.
+    #[getter]
+    fn blocks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<u64>>>> {
+        let Some(blocks) = self.as_written().blocks() else { return Ok(None) };
+        let rows: Vec<Vec<u64>> = blocks.shares().map(Iterator::collect).collect();
+        Ok(Some(PyArray2::from_vec2(py, &rows)?))
     }
 
     /// Return a plan of only the reduce halves of all trees.

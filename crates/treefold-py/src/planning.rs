@@ -1,8 +1,12 @@
 //! The binding of `treefold::planners` and `treefold::auto`.
 
+use std::sync::Arc;
+
+use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Map, Value};
+use treefold::blocks::Blocks;
 use treefold::ids::NodeId;
 use treefold::plan::Collective;
 use treefold::planners::{Options, Proof, surviving};
@@ -17,23 +21,45 @@ use crate::{raise, reported};
 /// A plan, and what its planner proved about it, by the name of each key in JSON.
 type Planned<'py> = (Plan, Bound<'py, PyDict>);
 
-/// Return the plan of a collective by a named algorithm, and the planner's proof; `listener` is told what is done.
-#[pyfunction]
-#[pyo3(signature = (algorithm, topology, collective, root, size_bytes, options, ranks_relay=true, listener=None))]
-#[expect(clippy::too_many_arguments, reason = "Python names them")]
-pub fn plan<'py>(
-    py: Python<'py>,
-    algorithm: &str,
-    topology: &Topology,
-    collective: &str,
-    root: u32,
+/// What a caller asks of a planner: a `treefold.planning.request.Request`, which explains the fields.
+#[derive(FromPyObject)]
+pub struct Request<'py> {
+    network: PyRef<'py, Topology>,
+    algorithm: String,
     size_bytes: Size,
-    options: Known<Options>,
+    collective: String,
+    root: u32,
+    blocks: Option<PyReadonlyArray2<'py, u64>>,
+    simulator: String,
     ranks_relay: bool,
-    listener: Option<Py<PyAny>>,
-) -> PyResult<Planned<'py>> {
-    let options = Options { ranks_relay, ..asked(collective, root, size_bytes, options)? };
-    let work = |tell: planners::Listener| planners::plan_with_proof(algorithm, &topology.0, &options, tell);
+    options: Known<Options>,
+}
+
+impl Request<'_> {
+    /// Returns the network, and the options with what the plan is for.
+    fn read(&self) -> PyResult<(Arc<treefold::topology::Topology>, Options)> {
+        let collective: Collective = self.collective.parse().map_err(raise)?;
+        let network = Arc::clone(&self.network.0);
+        let blocks = blocks(network.ranks(), self.blocks.as_ref())?;
+        let (size, root, ranks_relay) = (self.size_bytes.0, NodeId(self.root), self.ranks_relay);
+        Ok((network, Options { size, collective, root, blocks, ranks_relay, ..self.options.0.clone() }))
+    }
+}
+
+/// Returns the sizes of blocks, a row for each rank; `None` if they are equal or not given.
+pub fn blocks(ranks: u32, rows: Option<&PyReadonlyArray2<'_, u64>>) -> PyResult<Option<Arc<Blocks>>> {
+    let Some(rows) = rows else { return Ok(None) };
+    let rows: Vec<Vec<u64>> = rows.as_array().rows().into_iter().map(|row| row.to_vec()).collect();
+    Blocks::of_rows(ranks, &rows).map_err(raise)
+}
+
+/// Return the plan that is asked for, by a named algorithm, and the planner's proof; `listener` is told what is done.
+#[pyfunction]
+#[pyo3(signature = (request, listener=None))]
+pub fn plan<'py>(py: Python<'py>, request: Request<'py>, listener: Option<Py<PyAny>>) -> PyResult<Planned<'py>> {
+    let (topology, options) = request.read()?;
+    let algorithm = request.algorithm.as_str();
+    let work = |tell: planners::Listener| planners::plan_with_proof(algorithm, &topology, &options, tell);
     let (plan, proof) = told(py, listener, work)?;
     Ok((Plan::planned(plan), dictionary(py, &written(proof))?))
 }
@@ -44,12 +70,6 @@ fn written(proof: Proof) -> Map<String, Value> {
         Ok(Value::Object(map)) => map,
         _ => unreachable!("a proof is written as an object"),
     }
-}
-
-/// Returns the options with what the plan is for.
-fn asked(collective: &str, root: u32, size: Size, options: Known<Options>) -> PyResult<Options> {
-    let collective: Collective = collective.parse().map_err(raise)?;
-    Ok(Options { size: size.0, collective, root: NodeId(root), ..options.0 })
 }
 
 /// Works without the interpreter's lock, and tells `listener` of each new task. An error of it, or of a signal's
@@ -102,24 +122,13 @@ impl Candidate {
     }
 }
 
-/// Return the plan that is the fastest by `simulator`, and a candidate for each algorithm.
+/// Return the plan that is the fastest by the simulator of the request, and a candidate for each algorithm.
 #[pyfunction]
-#[pyo3(signature = (simulator, topology, collective, root, size_bytes, options, ranks_relay=true, listener=None))]
-#[expect(clippy::too_many_arguments, reason = "Python names them")]
-pub fn choose(
-    py: Python<'_>,
-    simulator: &str,
-    topology: &Topology,
-    collective: &str,
-    root: u32,
-    size_bytes: Size,
-    options: Known<Options>,
-    ranks_relay: bool,
-    listener: Option<Py<PyAny>>,
-) -> PyResult<Chosen> {
-    let simulator: Simulator = simulator.parse().map_err(raise)?;
-    let options = Options { ranks_relay, ..asked(collective, root, size_bytes, options)? };
-    let work = |tell: planners::Listener| auto::plan(&topology.0, &options, simulator, tell);
+#[pyo3(signature = (request, listener=None))]
+pub fn choose(py: Python<'_>, request: Request<'_>, listener: Option<Py<PyAny>>) -> PyResult<Chosen> {
+    let simulator: Simulator = request.simulator.parse().map_err(raise)?;
+    let (topology, options) = request.read()?;
+    let work = |tell: planners::Listener| auto::plan(&topology, &options, simulator, tell);
     let (plan, candidates) = told(py, listener, work)?;
     let candidates = candidates.into_iter().map(|each| Py::new(py, Candidate::new(each))).collect::<PyResult<_>>()?;
     Ok(Chosen { plan: Py::new(py, Plan::planned(plan))?, candidates })

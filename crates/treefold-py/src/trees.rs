@@ -91,7 +91,7 @@ impl Tree {
     /// The part of the vector that the tree carries, from 0 to 1.
     #[getter]
     fn share(&self) -> f64 {
-        self.tree().units() as f64 / self.plan().units as f64
+        self.plan().part_of(self.tree())
     }
 
     /// The number of the tree's phase, counted from 0; each phase works on what the phase before it has left.

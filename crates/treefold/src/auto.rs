@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use crate::bound::{self, CollectiveBounds, Kind};
 use crate::error::{Error, Result};
-use crate::ids::NodeId;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::{Collective, Plan};
@@ -101,29 +100,30 @@ pub fn plan(
     search.end()
 }
 
-/// Returns what bounds the time of a collective; `root` counts if the collective has one.
+/// Returns what bounds the time of the collective that the options name, with its root or blocks.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use treefold::auto::bounds_of;
-/// use treefold::ids::NodeId;
 /// use treefold::plan::Collective;
+/// use treefold::planners::Options;
 /// use treefold::topology::from_spec;
 /// use treefold::units::Bytes;
 ///
 /// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
-/// let least = |collective| bounds_of(&torus, collective, NodeId(0)).seconds(Bytes::known(1 << 30));
+/// let of = |collective| Options { collective, ..Options::default() };
+/// let least = |collective| bounds_of(&torus, &of(collective)).seconds(Bytes::known(1 << 30));
 /// assert!(least(Collective::AllGather) < least(Collective::AllReduce));
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn bounds_of(topology: &Arc<Topology>, collective: Collective, root: NodeId) -> Arc<CollectiveBounds> {
-    let kind = match collective {
+pub fn bounds_of(topology: &Arc<Topology>, options: &Options) -> Arc<CollectiveBounds> {
+    let kind = match options.collective {
         Collective::AllReduce => return Arc::clone(&bound::kept(topology).of_sizes),
         Collective::AllGather => Kind::AllGather,
         Collective::ReduceScatter => Kind::ReduceScatter,
-        Collective::Broadcast => Kind::Broadcast(root),
-        Collective::Reduce => Kind::Reduce(root),
-        Collective::AllToAll => Kind::AllToAll,
+        Collective::Broadcast => Kind::Broadcast(options.root),
+        Collective::Reduce => Kind::Reduce(options.root),
+        Collective::AllToAll => Kind::AllToAll(options.blocks.clone()),
     };
     bound::of_collective(topology, kind)
 }
@@ -159,7 +159,7 @@ impl Search<'_> {
     /// Returns why no planner that is costly is tried; `None` if a better plan may exist.
     fn good_enough(&self) -> Option<String> {
         let (seconds, fastest) = self.best?;
-        let bounds = bounds_of(self.topology, self.options.collective, self.options.root);
+        let bounds = bounds_of(self.topology, self.options);
         let is_good = seconds.get() <= GOOD * bounds.seconds(self.options.size).get();
         is_good.then(|| format!("not tried: {} is within 1 % of the bound", self.algorithm(fastest)))
     }

@@ -129,7 +129,7 @@ pub fn kept(topology: &Arc<Topology>) -> Arc<Bounds> {
 /// ```
 pub fn of_collective(topology: &Arc<Topology>, kind: Kind) -> Arc<CollectiveBounds> {
     static OF_COLLECTIVES: Memory<Kind, CollectiveBounds> = Memory::new();
-    OF_COLLECTIVES.get(topology, kind, || CollectiveBounds::new(topology, kind))
+    OF_COLLECTIVES.get(topology, kind.clone(), || CollectiveBounds::new(topology, kind))
 }
 
 /// Computes all bounds.

@@ -26,6 +26,7 @@
 //! ```
 
 pub mod auto;
+pub mod blocks;
 pub mod bound;
 pub mod error;
 pub mod ids;

@@ -18,6 +18,7 @@ pub mod check_schedule;
 mod collective;
 mod derive;
 mod draft;
+mod exchanged;
 mod fingerprint;
 mod hazards;
 mod json;
@@ -278,7 +279,7 @@ impl Direction {
 }
 
 /// The most units of a plan: more would only make sums of them overflow.
-pub const MAX_UNITS: u64 = 1 << 40;
+pub const MAX_UNITS: u64 = 1 << 48;
 
 impl Edge {
     /// Returns the node from which the data come, and the node to which they go.

@@ -37,9 +37,10 @@ use std::sync::Arc;
 pub use options::{Heights, Options, Starts, TreeRate};
 pub use proof::Proof;
 
+use crate::blocks::Blocks;
 use crate::error::{Error, Result, named};
 use crate::options::Options as _;
-use crate::plan::{Chunk, Draft, Plan, derive};
+use crate::plan::{Chunk, Collective, Draft, Plan, derive};
 use crate::topology::{NodeId, Topology};
 use crate::{bail, misfit};
 
@@ -333,6 +334,9 @@ pub fn plan_with_proof(
         let (root, ranks) = (options.root, topology.ranks());
         bail!("root {root} does not exist: there are {ranks} ranks, 0 to {}", ranks - 1);
     }
+    if let Some(blocks) = &options.blocks {
+        check_blocks(blocks, topology, options.collective)?;
+    }
     let Planned { draft, proof } = match planner.plan {
         Plans::Quick(plan) => Planned { draft: stripe::stripe(plan(topology, options)?), proof: Proof::default() },
         Plans::Proven(_) if topology.ranks() == 1 => alone(algorithm, topology),
@@ -347,7 +351,25 @@ pub fn plan_with_proof(
         return Ok((plan, proof));
     }
     // What a planner proves of an all-reduce does not hold for what is derived from it.
-    Ok((derive(plan, options.collective, options.root)?, Proof::default()))
+    Ok((derived(plan, options)?, Proof::default()))
+}
+
+/// Derives the plan of the collective that the options name from that of an all-reduce.
+fn derived(plan: Plan, options: &Options) -> Result<Plan> {
+    let plan = derive(plan, options.collective, options.root)?;
+    if plan.collective.is_personalized() { plan.with_blocks(options.blocks.clone()) } else { Ok(plan) }
+}
+
+/// Checks that blocks of these sizes suit the network and the collective.
+fn check_blocks(blocks: &Blocks, topology: &Topology, collective: Collective) -> Result<()> {
+    if !collective.is_personalized() {
+        bail!("blocks have sizes in an all-to-all only; an {collective} needs none");
+    }
+    if blocks.ranks() != topology.ranks() {
+        let (of, name, ranks) = (blocks.ranks(), topology.name(), topology.ranks());
+        bail!("blocks are for {of} ranks, but {name} has {ranks}: give a row and a column for each rank");
+    }
+    Ok(())
 }
 
 /// Tells a listener what is done now.

@@ -10,7 +10,6 @@ from treefold.cli.options import CollectiveOptions, Json, Network, NetworkFile, 
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.importers import EXTENSIONS
-from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.report import bound_table, network_table, size_bound_table
 
 
@@ -107,5 +106,5 @@ def bound(
         show(report.as_dict(), as_json, lambda: bound_table(report))
         return
     with working("bounding"):
-        found = bounds.bound_at(loaded, DEFAULT_SIZE_BYTES if size is None else size, **what.asked())
+        found = bounds.bound_at(loaded, size, **what.asked())
     show(found.as_dict(), as_json, lambda: size_bound_table(found))

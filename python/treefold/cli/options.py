@@ -10,13 +10,13 @@ import typer
 
 from treefold import _core, auto, checks, declared, networks, planning, simulation
 from treefold._core import Topology
+from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.cli.groups import completing, quantity
 from treefold.collectives import COLLECTIVES, check_has_root
 from treefold.errors import TreefoldError
 from treefold.files.problems import warn
 from treefold.files.reading import read_toml
 from treefold.options import Machine
-from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.text import message
 
 _NETWORK, _PLANNER, _SIMULATOR = "Network", "Planner", "Simulator"
@@ -156,20 +156,32 @@ Root = Annotated[
     int | None,
     typer.Option(help="The rank that broadcasts or receives; by default 0. Only broadcast and reduce have a root."),
 ]
+BlocksFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The sizes of the blocks of an all-to-all if they are unequal: a .csv or .json file with a row for each "
+        "rank and a column for each rank to which it sends, such as 4MiB. At another size, blocks grow or shrink with "
+        "the largest vector.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveOptions:
-    """The collective and its root; None if they are not given."""
+    """The collective, its root and its blocks; None if they are not given."""
 
     collective: Collective = None
     root: Root = None
+    blocks: BlocksFile = None
 
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
         collective = _core.parse_collective("all-reduce" if self.collective is None else self.collective)
         check_has_root(collective, self.root or 0)
-        return {"collective": collective, "root": self.root or 0}
+        if self.blocks is not None and self.collective is None:
+            raise TreefoldError(f"--blocks {self.blocks}: an all-reduce has no blocks; add --collective all-to-all")
+        return {"collective": collective, "root": self.root or 0, "blocks": self.blocks}
 
 
 def one_algorithm(given: str | None) -> str | None:
@@ -184,15 +196,16 @@ def one_algorithm(given: str | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """The algorithm, the collective and its root; None if they are not given."""
+    """The algorithm, the collective, its root and its blocks; None if they are not given."""
 
     algorithm: Algorithm = None
     collective: Collective = None
     root: Root = None
+    blocks: BlocksFile = None
 
     def asked(self) -> dict[str, Any]:
         """Return the keyword arguments of functions that plan."""
-        what = CollectiveOptions(collective=self.collective, root=self.root)
+        what = CollectiveOptions(collective=self.collective, root=self.root, blocks=self.blocks)
         return {"algorithm": one_algorithm(self.algorithm) or "auto", **what.asked()}
 
 

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from treefold import _core, auto, networks, plans, simulation
+from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions, one_algorithm
 from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import check_plan_writable, load_plan, save_plan
-from treefold.planning.request import DEFAULT_SIZE_BYTES, read_options
+from treefold.planning.request import read_options
 from treefold.regions import LINE_BYTES, Region, switch_tables
 from treefold.report import plan_table, replan_table, schedule_table, switch_table
 
@@ -49,8 +50,13 @@ def plan(
     *,
     what: PlanOptions,
     size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Optimize the plan for a vector of this size; it runs at any size.")
-    ] = _core.format_size(DEFAULT_SIZE_BYTES),
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Optimize the plan for a vector of this size; it runs at any size. By default "
+            f"{_core.format_size(DEFAULT_SIZE_BYTES)}, or that of the largest vector with --blocks.",
+        ),
+    ] = None,
     simulator: Annotated[
         str | None,
         typer.Option(
@@ -80,7 +86,7 @@ def plan(
     with working("planning"):
         request = plans.requested(
             loaded,
-            size_bytes=_core.parse_size(size),
+            size_bytes=None if size is None else _core.parse_size(size),
             simulator=_simulator_for(what.algorithm, simulator),
             options=read_options(plans.plan, planner.asked()),
             **what.asked(),

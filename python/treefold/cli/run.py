@@ -14,6 +14,8 @@ from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
 from treefold.cli.options import (
     SIZES_HELP,
+    Algorithm,
+    Collective,
     Json,
     MaybeSize,
     NetworkOptions,
@@ -32,13 +34,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(PlanOptions):
-    """The options of plans, with a root among the workers."""
+class RunOptions:
+    """The algorithm, the collective, and its root among the workers; None if they are not given."""
 
+    algorithm: Algorithm = None
+    collective: Collective = None
     root: Annotated[
         int | None,
         typer.Option(help="The worker (not the rank of the plan) that broadcasts or receives; by default 0."),
     ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of functions that plan."""
+        return PlanOptions(algorithm=self.algorithm, collective=self.collective, root=self.root).asked()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +170,7 @@ def run(
 
 def _prepare(
     source: str | None,
-    what: PlanOptions,
+    what: RunOptions,
     options: JobOptions,
     planner: PlannerOptions,
     workers: WorkerOptions,
@@ -174,7 +182,7 @@ def _prepare(
     return _job(read, options, what, workers), read
 
 
-def _job(read: Plan | Topology | None, options: JobOptions, what: PlanOptions, workers: WorkerOptions) -> "Job":
+def _job(read: Plan | Topology | None, options: JobOptions, what: RunOptions, workers: WorkerOptions) -> "Job":
     """Return the job of the options, after checks."""
     from treefold.perf.job import Job
     from treefold.runtime.engines import choose_transport

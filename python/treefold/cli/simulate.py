@@ -21,7 +21,6 @@ from treefold.cli.options import (
     SimulatorOptions,
     Sizes,
     simulator_option,
-    size_or_default,
 )
 from treefold.cli.terminal import check_alone, show, show_rows, working
 from treefold.errors import TreefoldError
@@ -147,7 +146,7 @@ def _planned(source: str, size_bytes: int | None, asked: _Asked, is_only: bool) 
     with working("planning"):
         return plans.plan(
             networks.under(loaded, asked.link_model),
-            size_bytes=size_or_default(size_bytes),
+            size_bytes=size_bytes,
             simulator=asked.simulator.name,
             **asked.what.asked(),
             **asked.planner.asked(),

@@ -101,5 +101,4 @@ def plan(request: Request) -> Planned:
         MisfitError: If a limit cannot be kept, or the algorithm does not fit the network.
 
     """
-    asked = request.collective, request.root, request.size_bytes, request.options, request.ranks_relay
-    return Planned(*_core.plan(request.algorithm, request.network, *asked, progress.report))
+    return Planned(*_core.plan(request, progress.report))

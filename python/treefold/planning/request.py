@@ -6,11 +6,9 @@ from typing import Any
 
 from treefold import checks, declared
 from treefold._core import Topology
+from treefold.blocks import Blocks
 from treefold.errors import TreefoldError
 from treefold.options import PlannerOptions
-
-DEFAULT_SIZE_BYTES = 64 << 20
-"""The size that a plan is made for unless its caller names another: 64 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +23,8 @@ class Request:
     collective: str
     root: int
     """The rank that broadcasts or receives; other collectives ignore it."""
+    blocks: Blocks | None = None
+    """The sizes of the blocks of an all-to-all, rank by rank; None if they are equal."""
     simulator: str
     """The simulator by which `auto` compares plans: `analytic` or `flow`."""
     ranks_relay: bool

@@ -61,8 +61,8 @@ class AdaptiveGroup(Group):
         transport.watch(plan)
         transport.serve(self.controller.poll_between_operations)
 
-    def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
-        self.controller.run(plan, operation, element_bytes)
+    def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
+        self.controller.run(plan, operation, elements, element_bytes)
 
     def changes(self) -> list[str]:
         """Return what has changed about the network since the last call, a line each."""

@@ -29,7 +29,9 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
         plan: The plan, of any collective, which decides what the arrays mean. Plans in which switches reduce or
             multicast can only be simulated.
         arrays: One array for each rank, in rank order, of one shape and one number type: the rank's vector, or for
-            all-gather the rank's block. For broadcast only the root's values matter. The types are float16, float32,
+            all-gather the rank's block. For broadcast only the root's values matter. In an all-to-all with unequal
+            blocks, each array has as many elements as its rank's row of `plan.blocks` adds up to, or all have the same
+            multiple of it. The types are float16, float32,
             float64, complex64, complex128, int8 to int64, uint8 to uint64, and bool.
         op: One of `sum`, `prod`, `min`, `max`, `band`, `bor` and `bxor` (`treefold.runtime.OPERATORS`). The last three
             need integers or bool; `min` and `max` need numbers that are not complex.
@@ -51,7 +53,7 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
 
     """
     inputs = _inputs(plan, arrays)
-    _check(inputs, op)
+    _check(plan, inputs, op)
     kind = inputs[0].dtype.newbyteorder("=")
     number_bytes(kind.name, op)
     vectors = [_vector(plan, rank, array, kind) for rank, array in enumerate(inputs)]
@@ -92,15 +94,30 @@ def _array(rank: int, given: ArrayLike) -> Array:
     return array
 
 
-def _check(arrays: Sequence[Array], op: str) -> None:
+def _check(plan: Plan, arrays: Sequence[Array], op: str) -> None:
     if not isinstance(op, str):
         raise TreefoldError(f"operator {op!r} is unknown; known are {', '.join(OPERATORS)}")
     first = arrays[0]
+    if plan.blocks is not None:
+        _check_lengths(plan.blocks.sum(axis=1).tolist(), arrays)
+        arrays = [array.reshape(-1)[:0] for array in arrays]
+        first = arrays[0]
     for rank, array in enumerate(arrays):
         if array.shape != first.shape or array.dtype != first.dtype:
             raise TreefoldError(
                 f"rank {rank} has {array.dtype} of shape {array.shape}, rank 0 has {first.dtype} of shape "
                 f"{first.shape}; all ranks need the same"
+            )
+
+
+def _check_lengths(shares: Sequence[int], arrays: Sequence[Array]) -> None:
+    """Refuse arrays whose lengths are not in proportion to the shares of their ranks."""
+    longest = max(array.size for array in arrays)
+    for rank, (array, share) in enumerate(zip(arrays, shares, strict=True)):
+        wanted = longest * share // max(shares)
+        if array.size != wanted:
+            raise TreefoldError(
+                f"rank {rank} has {array.size} elements; its blocks have {wanted} where the longest array has {longest}"
             )
 
 

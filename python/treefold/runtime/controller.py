@@ -91,7 +91,7 @@ class Controller:
         self._kept = np.empty(0, np.uint8)
         """This worker's values at the beginning of the operation that runs."""
 
-    def run(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
+    def run(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         """Run an operation that ends on all ranks, or on none."""
         with self.lock:
             self.poll()
@@ -103,15 +103,15 @@ class Controller:
             self.transport.link_usage()  # it is measured from here on
             self.transport.serve_once()  # no connection carries data yet, so that round trips can be timed
             try:
-                seconds = self._run_to_the_end(plan, operation, element_bytes)
+                seconds = self._run_to_the_end(plan, operation, elements, element_bytes)
             finally:
                 self.stage = "idle"
             self._learn(seconds, (plan.collective, vector.size))
 
-    def _run_to_the_end(self, plan: Plan, operation: Operation, element_bytes: int) -> float:
+    def _run_to_the_end(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> float:
         """Run an operation, and again after each cut that undoes it; return the seconds of the last attempt."""
         start = time.monotonic()
-        while (fault := self._attempt(plan, operation, element_bytes)) is not None:
+        while (fault := self._attempt(plan, operation, elements, element_bytes)) is not None:
             if fault.kind != "cut":
                 raise self.transport.error(fault)
             if self.recover():
@@ -120,12 +120,12 @@ class Controller:
             start = time.monotonic()
         return time.monotonic() - start
 
-    def _attempt(self, plan: Plan, operation: Operation, element_bytes: int) -> Fault | None:
+    def _attempt(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> Fault | None:
         if self._next_plan is not None and self.count >= self._next_plan.first:
             self._adopt(self._next_plan.plan, self._next_plan.lives)
         plan = self.plans.current(plan)
         self.stage = "data"
-        program = self.plans.program(plan, operation.vector.size // element_bytes, element_bytes)
+        program = self.plans.program(plan, elements, element_bytes)
         fault = self.transport.attempt(program, operation)
         if fault is None:
             self.stage = "commit"

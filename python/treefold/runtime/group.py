@@ -7,6 +7,7 @@ import numpy as np
 from treefold import checks
 from treefold._core import Plan, number_bytes
 from treefold.errors import TreefoldError
+from treefold.runtime import exchange
 from treefold.runtime.arrays import block
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.plans import GroupPlans
@@ -212,28 +213,91 @@ class Group:
         first = block(vector.size, self.size, self.rank).start
         return vector[first : first + own].copy()
 
-    def all_to_all(self, array: Array, number: str | None = None) -> Array:
+    def all_to_all(self, array: Array, number: str | None = None, sizes: Sequence[int] | None = None) -> Array:
         """Return this worker's block of every worker's array, in the workers' order.
 
         Args:
-            array: This worker's array, which stays as it is; its blocks are those of `reduce_scatter`.
+            array: This worker's array, which stays as it is; its blocks are those of `reduce_scatter`, unless sizes are
+                given.
             number: As in `all_reduce`.
+            sizes: How many elements of the array each worker gets, in the workers' order, if blocks are unequal. All
+                workers give sizes, or none does. An all-gather tells them to all workers first.
 
         Returns:
             A flat array with one block from each worker.
+
+        Raises:
+            TreefoldError: If there is not a size for each worker, or the sizes do not add up to that of the array.
 
         Example:
             >>> import numpy as np
             >>> from treefold import runtime
             >>> runtime.in_threads(2, lambda group: group.all_to_all(np.array([0, 1]) + 10 * group.worker).tolist())
             [[0, 10], [1, 11]]
+            >>> def work(group):
+            ...     array = np.arange(3) + 10 * group.worker
+            ...     return group.all_to_all(array, sizes=[1, 2] if group.worker == 0 else [0, 3]).tolist()
+            >>> runtime.in_threads(2, work)
+            [[0], [1, 2, 10, 11, 12]]
 
         """
+        if sizes is not None:
+            _check_array(array)
+            return self.exchange(array, self.sizes_of_all(array.size, sizes), number)
         vector, own = self._by_rank(array)
         mine = block(vector.size, self.size, self.rank)
         result = np.empty((self.size, mine.stop - mine.start), array.dtype)
         self.run(self.derived("all-to-all"), vector, number=number, result=result)
         return result[self.mapping.rank_of_worker, :own].reshape(-1)
+
+    def sizes_of_all(self, elements: int, sizes: Sequence[int]) -> Array:
+        """Return how many elements each worker sends to each, a row for each worker; all workers call it at once.
+
+        Args:
+            elements: How many elements this worker's array has.
+            sizes: How many of them each worker gets.
+
+        Raises:
+            TreefoldError: If there is not a size for each worker, or the sizes do not add up to the elements.
+
+        Example:
+            >>> from treefold import runtime
+            >>> runtime.in_threads(2, lambda group: group.sizes_of_all(3, [group.worker, 3 - group.worker]).tolist())
+            [[[0, 3], [1, 2]], [[0, 3], [1, 2]]]
+
+        """
+        if len(sizes) != self.size or any(size < 0 for size in sizes) or sum(sizes) != elements:
+            raise TreefoldError(
+                f"sizes {checks.shown(list(sizes))}: there must be one for each of {self.size} workers, and they must "
+                f"add up to the {elements} elements of the array"
+            )
+        return self.all_gather(np.array(sizes, np.int64)).reshape(self.size, self.size)
+
+    def exchange(self, array: Array, sizes: Array, number: str | None = None) -> Array:
+        """Return this worker's block of every worker's array, in the workers' order; blocks have these sizes.
+
+        Args:
+            array: This worker's array, which stays as it is.
+            sizes: How many elements each worker sends to each, a row for each worker, as `sizes_of_all` returns it.
+            number: As in `all_reduce`.
+
+        Example:
+            >>> import numpy as np
+            >>> from treefold import runtime
+            >>> sizes = np.array([[0, 1], [2, 0]])
+            >>> runtime.in_threads(2, lambda group: group.exchange(np.arange(1 + group.worker), sizes).tolist())
+            [[0, 1], [0]]
+
+        """
+        flat = array.reshape(-1)
+        if exchange.is_empty(sizes):
+            return exchange.own_block(flat, sizes, self.worker)
+        vector = exchange.reordered(flat, sizes[self.worker], self.mapping.worker_of_rank)
+        result = np.empty(int(sizes[:, self.worker].sum()), array.dtype)
+        plan = self.derived("all-to-all").with_blocks(exchange.by_rank(sizes, self.mapping))
+        self._run(plan, vector, "sum", number, result, int(sizes.sum(axis=1).max()))
+        received = sizes[list(self.mapping.worker_of_rank), self.worker]
+        return exchange.reordered(result, received, self.mapping.rank_of_worker)
 
     def _rank_of(self, root: int) -> int:
         """Return the rank of the worker `root`, which has to exist."""
@@ -287,19 +351,22 @@ class Group:
             [[10.0, 10.0], [10.0, 10.0]]
 
         """
+        _check_array(array)
+        self._run(plan, array, op, number, result, array.size)
+
+    def _run(self, plan: Plan, array: Array, op: str, number: str | None, result: Array | None, elements: int) -> None:
+        """Run a plan on a vector; `elements` is the length of the vectors, or of the longest one where they differ."""
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
-        _check_array(array)
         kind = _number_of(array, number)
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
-        self._execute(plan, Operation(view, kind, op, out), array.itemsize)
+        self._execute(plan, Operation(view, kind, op, out), elements, array.itemsize)
 
-    def _execute(self, plan: Plan, operation: Operation, element_bytes: int) -> None:
-        program = self._plans.program(plan, operation.vector.size // element_bytes, element_bytes)
-        self.transport.run(program, operation)
+    def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
+        self.transport.run(self._plans.program(plan, elements, element_bytes), operation)
 
     def changes(self) -> list[str]:
         """Return the changes of the network since the last call, a line each; without `adapt` there are none.

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from treefold._core import Mesh, Plan, Topology, message_cost
+from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import TreefoldError
-from treefold.planning.request import DEFAULT_SIZE_BYTES
 from treefold.rendezvous import Rendezvous, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt

@@ -28,7 +28,10 @@ class GroupPlans:
 
     def current(self, plan: Plan) -> Plan:
         """Return the current plan for the collective of `plan`, which may have been made before the plan changed."""
-        return self.all_reduce if plan.collective == "all-reduce" else self.derived(plan.collective, plan.root or 0)
+        if plan.collective == "all-reduce":
+            return self.all_reduce
+        derived = self.derived(plan.collective, plan.root or 0)
+        return derived if plan.blocks is None else derived.with_blocks(plan.blocks)
 
     def adopt(self, plan: Plan) -> None:
         """Use this all-reduce, and what is derived from it, from now on."""

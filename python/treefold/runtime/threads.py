@@ -25,7 +25,8 @@ def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[
 
     Args:
         plan: A plan for any collective.
-        vectors: One vector for each rank; all are C-contiguous, flat and of one length.
+        vectors: One vector for each rank; all are C-contiguous and flat, and of one length unless the blocks of an
+            all-to-all are unequal.
         op: The name of the operator.
         number: The name of the number type.
 
@@ -37,7 +38,7 @@ def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[
 
     """
     kind = vectors[0].dtype
-    programs = _programs(plan, vectors[0].size, kind.itemsize)
+    programs = _programs(plan, max(vector.size for vector in vectors), kind.itemsize)
     bytes_of = [vector.view(np.uint8) for vector in vectors]
     scratch = run_threads(programs, bytes_of, number, op)
     return [

@@ -5,7 +5,7 @@
 With 2.14, the oldest that works, `import treefold.torch` first.
 
 The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce`, `all_gather_into_tensor`,
-`reduce_scatter_tensor`, and `all_to_all_single` without sizes. The groups pass everything else, CUDA tensors and
+`reduce_scatter_tensor`, and `all_to_all_single`. The groups pass everything else, CUDA tensors and
 `all_gather` with a list included, to the backend that they wrap (gloo, nccl). With a plan of `ring2d` or `p2p`, only
 the all-reduces are planned calls.
 

@@ -4,11 +4,12 @@ Every function blocks, works in place on contiguous CPU tensors, and releases th
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed as dist
 
+from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -86,6 +87,49 @@ def all_to_all(group: Group, output: torch.Tensor, vector: torch.Tensor) -> None
     output.detach().copy_(in_order.view(output.shape))
 
 
+class Sizes(NamedTuple):
+    """How many rows a rank sends to each rank, and gets from each; an empty list stands for equally many."""
+
+    sent: list[int]
+    received: list[int]
+
+
+def sizes_of_all(group: Group, vector: torch.Tensor, sizes: Sizes) -> Any:
+    """Return a NumPy array with a row for each rank: the elements that it sends to each rank."""
+    return group.sizes_of_all(vector.numel(), _elements(vector, sizes.sent, group.size))
+
+
+def exchange(group: Group, output: torch.Tensor, vector: torch.Tensor, of_all: Any, sizes: Sizes) -> None:
+    """Send each rank its block of the vector, and fill `output` with the blocks received, by rank.
+
+    Raises:
+        TreefoldError: If another rank sends a block of another size than this one expects.
+
+    """
+    dense = vector.detach().contiguous()
+    received = group.exchange(_array(dense), of_all, _number(dense))
+    # A rank whose sizes are wrong has taken part, so that the others end.
+    wanted = _elements(output, sizes.received, group.size)
+    for rank, (sent, expected) in enumerate(zip(of_all[:, group.worker].tolist(), wanted, strict=True)):
+        if sent != expected:
+            raise TreefoldError(
+                f"rank {rank} sends {sent} elements to rank {group.worker}, which expects {expected}; "
+                "output_split_sizes must be what the others' input_split_sizes say"
+            )
+    tensor = torch.from_numpy(received).view(output.dtype)
+    output.detach().copy_(tensor.view(output.shape))
+
+
+def _elements(tensor: torch.Tensor, rows: list[int], ranks: int) -> list[int]:
+    """Return how many elements the parts of a tensor have that is cut along its first dimension."""
+    row = tensor.shape[1:].numel()
+    if rows:
+        return [count * row for count in rows]
+    if len(tensor) % ranks:
+        raise TreefoldError(f"{len(tensor)} rows cannot be cut into {ranks} equal parts; give the sizes of all")
+    return [len(tensor) // ranks * row] * ranks
+
+
 def _run(
     group: Group,
     collective: str,
@@ -96,8 +140,11 @@ def _run(
 ) -> None:
     """Run a collective on the memory of a contiguous tensor; `root` is a torch rank."""
     plan = group.plan if collective == "all-reduce" else group.derived(collective, group.mapping.rank_of_worker[root])
-    number = str(dense.dtype).removeprefix("torch.")
-    group.run(plan, _array(dense), OPERATORS[operator][0], number, None if result is None else _array(result))
+    group.run(plan, _array(dense), OPERATORS[operator][0], _number(dense), None if result is None else _array(result))
+
+
+def _number(dense: torch.Tensor) -> str:
+    return str(dense.dtype).removeprefix("torch.")
 
 
 def _array(dense: torch.Tensor) -> Any:

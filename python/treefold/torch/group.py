@@ -122,14 +122,32 @@ class ProcessGroup(dist.ProcessGroup):
     def all_to_all_single(
         self, output: Any, vector: Any, output_sizes: Any = (), input_sizes: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
-        """Exchange blocks between all ranks; blocks are equal, and may be planned, if no sizes are given."""
+        """Exchange blocks between all ranks; blocks are equal if no sizes are given."""
         options = _options(c10d.AllToAllOptions, args, kwargs)
-        # Sizes that are equal on this rank may differ on another one, and all ranks have to decide alike.
-        is_even = not output_sizes and not input_sizes and vector.numel() % self.size() == 0
-        fits = is_even and output.numel() == vector.numel() and output.dtype == vector.dtype
-        if options is not None and fits and self.planned.takes([vector], collective="all-to-all"):
-            return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
+        forward = partial(self.wrapped.alltoall_base, output, vector, output_sizes, input_sizes, *args, **kwargs)
+        if options is not None and output.dtype == vector.dtype:
+            # Sizes that are equal on this rank may differ on another one, and all ranks have to decide alike.
+            if output_sizes or input_sizes:
+                if self.planned.takes_any([vector, output], collective="all-to-all"):
+                    sizes = collectives.Sizes(list(input_sizes), list(output_sizes))
+                    return self._plan(options, [output], partial(self._exchange, output, vector, sizes, forward))
+            elif (
+                vector.numel() % self.size() == 0
+                and output.numel() == vector.numel()
+                and self.planned.takes([vector], collective="all-to-all")
+            ):
+                return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
         return self.pass_on("alltoall_base", output, vector, output_sizes, input_sizes, *args, **kwargs)
+
+    def _exchange(
+        self, output: Any, vector: Any, sizes: collectives.Sizes, forward: Callable[[], Any], group: Group
+    ) -> None:
+        """Tell all ranks the sizes of all blocks, and exchange the blocks by the plan, or forward the call."""
+        of_all = collectives.sizes_of_all(group, vector, sizes)
+        if self.planned.is_large(int(of_all.sum(axis=1).max()) * vector.element_size()):
+            collectives.exchange(group, output, vector, of_all, sizes)
+        else:
+            _result(forward())
 
     alltoall_base = all_to_all_single
     _allgather_base = all_gather_single

@@ -154,10 +154,17 @@ class PlannedCalls:
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective on these tensors is planned; the answer is the same on all ranks."""
-        if self._reason or operator not in OPERATORS:
-            return False
         total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        if total < max(1, self._least_bytes):
+        is_full = all(tensor.numel() > 0 for tensor in tensors)
+        return is_full and self.is_large(total) and self.takes_any(tensors, operator, collective)
+
+    def is_large(self, size_bytes: int) -> bool:
+        """Return whether vectors of this size are planned."""
+        return size_bytes >= max(1, self._least_bytes)
+
+    def takes_any(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
+        """Return whether a collective on such tensors is planned if they are large; some may be empty."""
+        if self._reason or operator not in OPERATORS:
             return False
         if (device := tensors[0].device.type) != "cpu":
             self._report_device(device)
@@ -222,7 +229,7 @@ def _why_nothing(options: Options, members: Members) -> str:
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Return whether a tensor holds plain numbers in the memory of the CPU."""
     is_lazy = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
-    return tensor.device.type == "cpu" and tensor.layout == torch.strided and not is_lazy and tensor.numel() > 0
+    return tensor.device.type == "cpu" and tensor.layout == torch.strided and not is_lazy
 
 
 def source_of(options: Options, members: Members) -> Plan | Topology | None:

@@ -3,9 +3,9 @@
 //! What a rank has to learn of others must reach it, whatever is added up or copied on the way. So the quickest flow
 //! (`quickest.rs`) from some ranks to one bounds the time from below, for volumes that follow from the collective: in
 //! an all-gather of S bytes over N ranks, k ranks have k S / N bytes for each other rank; a broadcast's root has S
-//! bytes for each; in an all-to-all k ranks have k S / N bytes for one. The ranks that are tried are those from a
-//! distance on, for each distance; in an all-reduce, where each rank has to learn S bytes about each other one, pairs
-//! that are far apart. Rates follow from minimum cuts (`cut.rs`), for all-to-alls from a concurrent flow
+//! bytes for each; in an all-to-all k ranks have k S / N bytes for one, or what their blocks
+//! have. The ranks that are tried are those from a distance on, for each distance; in an all-reduce, where each rank
+//! has to learn S bytes about each other one, pairs that are far apart. Rates follow from minimum cuts (`cut.rs`), for all-to-alls from a concurrent flow
 //! (`concurrent.rs`). What holds for a collective holds for its reverse on the transposed network: a reduce-scatter is
 //! the reverse of an all-gather, and a reduce that of a broadcast. Rates of all-reduces come from `bound.rs`; there, a
 //! link carries nothing useful before the first byte can have come to it, nor after the last one can leave it.
@@ -14,11 +14,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::concurrent::concurrent_rate;
 use super::latency::{self, distances};
 use super::quickest::{Counted, Curve};
 use super::{Bound, TOLERANCE, cut, is_balanced};
+use crate::blocks::Blocks;
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds, Time};
 
@@ -35,7 +37,7 @@ const LITTLE: f64 = 0.01;
 const EXACT: f64 = 0.999;
 
 /// A collective other than an all-reduce, whose bounds [`bounds`](super::bounds) computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Every rank learns the blocks of all others.
     AllGather,
@@ -45,8 +47,8 @@ pub enum Kind {
     Broadcast(NodeId),
     /// The root learns the sum of all vectors.
     Reduce(NodeId),
-    /// Every rank learns a block of every other.
-    AllToAll,
+    /// Every rank learns a block of every other; blocks are equal unless they are given.
+    AllToAll(Option<Arc<Blocks>>),
 }
 
 /// The bounds of a collective on a network.
@@ -106,7 +108,7 @@ impl CollectiveBounds {
             Kind::ReduceScatter => Self::of_all_gather(&transposed(), true),
             Kind::Broadcast(root) => Self::of_broadcast(topology, root, false),
             Kind::Reduce(root) => Self::of_broadcast(&transposed(), root, true),
-            Kind::AllToAll => Self::of_all_to_all(topology),
+            Kind::AllToAll(blocks) => Self::of_all_to_all(topology, blocks.as_deref()),
         }
     }
 
@@ -127,12 +129,19 @@ impl CollectiveBounds {
         Self { rate: Bound { rate: Bandwidth::known(rate), exact, method }, farthest, idle: Time::ZERO, flows }
     }
 
-    fn of_all_to_all(topology: &Topology) -> Self {
-        let found = concurrent_rate(topology);
-        let rate = Bandwidth::known(f64::from(topology.ranks()) * found.rate);
+    fn of_all_to_all(topology: &Topology, blocks: Option<&Blocks>) -> Self {
+        let found = concurrent_rate(topology, blocks);
+        let shares = blocks.map_or(u64::from(topology.ranks()), Blocks::largest);
+        let rate = Bandwidth::known(shares as f64 * found.rate);
         let rate = Bound { rate, exact: found.reached >= EXACT, method: "prices of a concurrent flow" };
-        let flows = flows_into_each(topology, false);
-        Self { rate, farthest: latency::farthest(topology), idle: Time::ZERO, flows }
+        let Some(blocks) = blocks else {
+            let flows = flows_into_each(topology, false);
+            return Self { rate, farthest: latency::farthest(topology), idle: Time::ZERO, flows };
+        };
+        let mut flows = flows_of_blocks(topology, false, |giver, receiver| blocks.share(giver, receiver), shares);
+        let back = |receiver, giver| blocks.share(giver, receiver);
+        flows.extend(flows_of_blocks(&topology.transposed(), true, back, shares));
+        Self { rate, farthest: farthest_of_blocks(topology, blocks), idle: Time::ZERO, flows }
     }
 
     /// Computes the bounds of an all-reduce, of which the rate is known.
@@ -192,20 +201,43 @@ fn flow(topology: &Topology, from: &[NodeId], to: NodeId, part: f64, is_reverse:
     Curve::new(topology, from, to, part, at).map(|curve| Flow { curve, limit })
 }
 
+/// Returns the latency between the ranks that are farthest apart of those that have anything for each other.
+fn farthest_of_blocks(topology: &Topology, blocks: &Blocks) -> Time {
+    let from = |giver| {
+        let reached = topology.rank_ids().zip(distances(topology, giver));
+        reached.filter(move |&(rank, _)| blocks.share(giver, rank) > 0).map(|(_, time)| time).max()
+    };
+    topology.rank_ids().take(latency::MAX_SOURCES).filter_map(from).max().unwrap_or_default()
+}
+
 /// Returns the flows into each rank, or some of them on large networks, from all others and from those that are far.
+/// Each rank has the same for the sink.
 fn flows_into_each(topology: &Topology, is_reverse: bool) -> Vec<Flow> {
+    flows_of_blocks(topology, is_reverse, |_, _| 1, topology.ranks().into())
+}
+
+/// Returns the flows into each rank, as [`flows_into_each`] does, if ranks have such shares of a vector of `all` shares
+/// for each other.
+fn flows_of_blocks(
+    topology: &Topology,
+    is_reverse: bool,
+    share: impl Fn(NodeId, NodeId) -> u64,
+    all: u64,
+) -> Vec<Flow> {
     let ranks = topology.ranks() as usize;
     let back = topology.transposed();
     let sinks = (MOST_WORK / (topology.links().len() * MOST_SETS).max(1)).clamp(1, ranks);
     let mut flows = Vec::new();
     for sink in (0..sinks).map(|place| NodeId::new(place * ranks / sinks)) {
         let far = distances(&back, sink);
-        let steps: BTreeSet<Time> = topology.rank_ids().filter(|&rank| rank != sink).map(|rank| far[rank]).collect();
+        let givers: Vec<NodeId> = topology.rank_ids().filter(|&rank| rank != sink && share(rank, sink) > 0).collect();
+        let steps: BTreeSet<Time> = givers.iter().map(|&rank| far[rank]).collect();
         let steps: Vec<Time> = steps.into_iter().collect();
-        let every = steps.len().div_ceil(MOST_SETS);
+        let every = steps.len().div_ceil(MOST_SETS).max(1);
         for least in steps.into_iter().step_by(every) {
-            let from: Vec<NodeId> = topology.rank_ids().filter(|&rank| rank != sink && far[rank] >= least).collect();
-            flows.extend(flow(topology, &from, sink, from.len() as f64 / ranks as f64, is_reverse));
+            let from: Vec<NodeId> = givers.iter().copied().filter(|&rank| far[rank] >= least).collect();
+            let shares: u64 = from.iter().map(|&rank| share(rank, sink)).sum();
+            flows.extend(flow(topology, &from, sink, shares as f64 / all as f64, is_reverse));
         }
     }
     flows

@@ -1,4 +1,5 @@
-//! The rate of all-to-alls: a maximum concurrent flow between all pairs of ranks, from above.
+//! The rate of all-to-alls: a maximum concurrent flow between all pairs of ranks, from above. Each pair sends one share,
+//! or as many as its block has.
 //!
 //! Give each link a price. A byte from one rank to another costs at least the cheapest route, and what all links can
 //! carry is worth the sum of their bandwidths times their prices. So the rate of each pair is at most that sum over the
@@ -8,11 +9,12 @@
 //!
 //! Cost: a search from every rank in each round.
 
+use crate::blocks::{Blocks, share};
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most rounds, and the most ranks times links times rounds.
-const ROUNDS: usize = 500;
+const ROUNDS: usize = 4000;
 const MOST_WORK: usize = 1 << 26;
 /// The part by which the price of a link rises that the first round fills; later steps are smaller, by the
 /// square root of the round.
@@ -23,35 +25,37 @@ const NEAR: f64 = 1e-3;
 /// A bound on a concurrent flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Concurrent {
-    /// The most bytes a second from each rank to each other one.
+    /// The most bytes a second for each share.
     pub rate: f64,
     /// The part of it that a flow reaches which was found on the way.
     pub reached: f64,
 }
 
-/// Returns the most bytes a second from each rank to each other one that these prices of links prove.
-pub(crate) fn rate_by_prices(topology: &Topology, prices: Vec<f64>) -> f64 {
-    Flow { prices, ..Flow::new(topology) }.bound()
+/// Returns the most bytes a second for each share that these prices of links prove.
+pub(crate) fn rate_by_prices(topology: &Topology, blocks: Option<&Blocks>, prices: Vec<f64>) -> f64 {
+    Flow { prices, ..Flow::new(topology, blocks) }.bound()
 }
 
-/// Returns the most bytes a second from each rank to each other one at the same time.
-pub(crate) fn all_to_all_rate(topology: &Topology) -> f64 {
-    concurrent_rate(topology).rate
+/// Returns the most bytes a second for each share at the same time.
+pub(crate) fn all_to_all_rate(topology: &Topology, blocks: Option<&Blocks>) -> f64 {
+    concurrent_rate(topology, blocks).rate
 }
 
-/// Bounds the rate at which every rank can send to every other one at the same time.
-pub(super) fn concurrent_rate(topology: &Topology) -> Concurrent {
-    let mut flow = Flow::new(topology);
+/// Bounds the rate at which every rank can send to every other one at the same time. It is infinite if no rank has
+/// anything for another one.
+pub(super) fn concurrent_rate(topology: &Topology, blocks: Option<&Blocks>) -> Concurrent {
+    let mut flow = Flow::new(topology, blocks);
     let work = topology.ranks() as usize * topology.links().len();
     let rounds = (MOST_WORK / work.max(1)).clamp(1, ROUNDS);
-    let (mut rate, mut reached) = (f64::INFINITY, 0.0f64);
+    let (mut rate, mut reached, mut total) = (f64::INFINITY, 0.0f64, 0.0);
     for round in 1..=rounds {
         rate = rate.min(flow.bound());
         for source in topology.rank_ids() {
-            flow.send(source, rate, STEP / (round as f64).sqrt());
+            flow.send(source, rate, STEP / (round as f64).sqrt(), round as f64);
         }
-        // The mean of all rounds' routes is a flow between all pairs.
-        reached = reached.max(round as f64 / flow.fullest());
+        // The mean of all rounds' routes is a flow between all pairs; later ones weigh more, as they are better.
+        total += round as f64;
+        reached = reached.max(total / flow.fullest());
         if reached >= rate * (1.0 - NEAR) {
             break;
         }
@@ -62,6 +66,7 @@ pub(super) fn concurrent_rate(topology: &Topology) -> Concurrent {
 /// Units that were sent between all pairs of ranks, and the prices that follow.
 struct Flow<'a> {
     topology: &'a Topology,
+    blocks: Option<&'a Blocks>,
     capacity: Vec<f64>,
     prices: Vec<f64>,
     sent: Vec<f64>,
@@ -69,20 +74,21 @@ struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    fn new(topology: &'a Topology) -> Self {
+    fn new(topology: &'a Topology, blocks: Option<&'a Blocks>) -> Self {
         let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
         let prices = capacity.iter().map(|capacity| 1.0 / capacity).collect();
         let search = Shortest::new(topology.nodes().len());
-        Self { topology, sent: vec![0.0; capacity.len()], capacity, prices, search }
+        Self { topology, blocks, sent: vec![0.0; capacity.len()], capacity, prices, search }
     }
 
     /// Returns the bound that the present prices prove.
     fn bound(&mut self) -> f64 {
         let worth: f64 = self.capacity.iter().zip(&self.prices).map(|(capacity, price)| capacity * price).sum();
-        let topology = self.topology;
+        let (topology, blocks) = (self.topology, self.blocks);
         let cost = |rank: NodeId| {
             self.routes_from(rank);
-            topology.rank_ids().map(|other| self.search.cost(other)).sum::<f64>()
+            let of_block = |other| share(blocks, rank, other) as f64 * self.search.cost(other);
+            topology.rank_ids().map(of_block).sum::<f64>()
         };
         worth / topology.rank_ids().map(cost).sum::<f64>()
     }
@@ -100,16 +106,16 @@ impl<'a> Flow<'a> {
         settled
     }
 
-    /// Sends a unit from a rank to each other one, and raises the prices of the links that it takes, by how much of
-    /// them it would take at this rate, times `step`.
-    fn send(&mut self, source: NodeId, rate: f64, step: f64) {
+    /// Sends the shares of a rank to all others, `weight` times, and raises the prices of the links that it takes, by
+    /// how much of them it would take at this rate, times `step`.
+    fn send(&mut self, source: NodeId, rate: f64, step: f64, weight: f64) {
         let mut below = vec![0.0; self.topology.nodes().len()];
         // What is sent to all nodes behind a link goes over it; the farthest nodes come first.
         for node in self.routes_from(source).into_iter().rev() {
             let is_wanted = self.topology.is_rank(node) && node != source;
-            let wanted = below[node] + f64::from(u8::from(is_wanted));
+            let wanted = below[node] + if is_wanted { share(self.blocks, source, node) as f64 } else { 0.0 };
             if let Some(link) = self.search.last_edge(node) {
-                self.sent[link] += wanted;
+                self.sent[link] += wanted * weight;
                 self.prices[link] *= 1.0 + step * wanted * rate / self.capacity[link];
                 below[self.topology.link(link).source] += wanted;
             }
@@ -138,7 +144,7 @@ mod tests {
             [("torus:4x4", 32.0), ("torus:8x8", 16.0), ("mesh:5x5", 13.333), ("mesh:8x8", 8.0), ("dgx2", 17.067)]
         {
             let topology = from_spec(spec, None, None).unwrap();
-            let Concurrent { rate, reached } = concurrent_rate(&topology);
+            let Concurrent { rate, reached } = concurrent_rate(&topology, None);
             let rate = rate * f64::from(topology.ranks()) / 1e9;
             assert!(rate >= expected * 0.999 && rate <= expected * 1.02, "{spec} {rate} {reached}");
             assert!(reached > 0.9 && reached <= 1.0 + 1e-9, "{spec} {reached}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::check::check;
 use super::{Collective, Draft, Plan, Purpose, ReduceHalves, Unproven, Walkable, Written, derive, reduce_halves};
+use crate::blocks::Blocks;
 use crate::error::Result;
 use crate::misfit;
 use crate::topology::{LinkModel, NodeId, Topology};
@@ -201,6 +202,31 @@ impl AnyPlan {
                 Ok(Self::Unproven(Unproven::new(derived.into())))
             }
         }
+    }
+
+    /// Returns the plan of this all-to-all for blocks of other sizes, see [`Plan::with_blocks`].
+    ///
+    /// # Errors
+    /// If the plan is wrong or has reduce halves alone, and the errors of [`Plan::with_blocks`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:2", None, None)?);
+    /// # let plan = planners::plan("multitree", &ring, &Options::default())?;
+    /// # use treefold::plan::AnyPlan;
+    /// use treefold::blocks::Blocks;
+    ///
+    /// let all_reduce = AnyPlan::Sound(plan);
+    /// assert!(all_reduce.with_blocks(Blocks::new(2, &[0, 1, 2, 0])?).is_err(), "it is no all-to-all");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn with_blocks(&self, blocks: Option<Arc<Blocks>>) -> Result<Self> {
+        let changed = self.runnable()?.with_blocks(blocks)?;
+        Ok(match self {
+            Self::Unproven(_) => Self::Unproven(Unproven::new(changed.into())),
+            Self::Sound(_) | Self::Halves(_) => Self::Sound(changed),
+        })
     }
 
     /// Returns a plan of the reduce halves alone, in which every tree reduces into its own root: what the MTree paper

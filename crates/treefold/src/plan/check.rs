@@ -49,9 +49,7 @@ pub fn check(plan: &Draft) -> Result<()> {
     if plan.units == 0 {
         bail!("the plan cuts the vector into 0 units; it needs at least 1");
     }
-    if plan.collective.has_blocks() && !plan.units.is_multiple_of(u64::from(plan.ranks())) {
-        bail!("{} units do not divide into {} blocks, one a rank", plan.units, plan.ranks());
-    }
+    check_blocks(plan)?;
     if plan.collective.has_root() && !plan.topology.is_rank(plan.root()) {
         let root = name(&plan.topology, plan.root());
         bail!("a {} needs a rank as its root, but the first tree has the root {root}, which is none", plan.collective);
@@ -68,6 +66,23 @@ pub fn check(plan: &Draft) -> Result<()> {
         true => contributions::check_personalized(plan),
         false => contributions::check_contributions(plan),
     }
+}
+
+/// Checks that blocks consist of whole units, and that their sizes are given for an all-to-all of these ranks only.
+fn check_blocks(plan: &Draft) -> Result<()> {
+    let ranks = plan.ranks();
+    if let Some(blocks) = &plan.blocks {
+        if !plan.collective.is_personalized() || blocks.ranks() != ranks {
+            let (collective, of) = (plan.collective, blocks.ranks());
+            bail!("blocks of {of} ranks for each other do not suit an {collective} of {ranks} ranks");
+        }
+        if !plan.units.is_multiple_of(blocks.largest()) {
+            bail!("{} units do not divide into {}, the shares of the largest vector", plan.units, blocks.largest());
+        }
+    } else if plan.collective.has_blocks() && !plan.units.is_multiple_of(u64::from(ranks)) {
+        bail!("{} units do not divide into {ranks} blocks, one a rank", plan.units);
+    }
+    Ok(())
 }
 
 /// Checks that there are not too many phases, each of which costs a visit of each node, link and lane.

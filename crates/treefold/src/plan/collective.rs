@@ -132,10 +132,10 @@ impl Collective {
         }
     }
 
-    /// Returns how many units the spans of trees are cut from: those of the vector, or of a block where each rank is
-    /// sent its own.
+    /// Returns how many units the spans of trees are cut from: those of the vector, or of a share of each block
+    /// where each rank is sent its own.
     pub(super) fn units_of_a_tree(self, plan: &Draft) -> u64 {
-        if self.is_personalized() { plan.units / u64::from(plan.ranks()) } else { plan.units }
+        if self.is_personalized() { plan.units_of_a_share() } else { plan.units }
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     Collective, Direction, Edge, Edges, Half, Held, LaneId, LaneRef, Lanes, Pace, Phase, Plan, Purpose, Step, Tree,
     Written, step_number,
 };
+use crate::blocks::Blocks;
 use crate::error::Result;
 use crate::topology::{NodeId, Topology};
 
@@ -35,8 +36,10 @@ pub struct Draft {
     pub algorithm: String,
     /// The collective that the plan computes.
     pub collective: Collective,
-    /// The number of equal parts into which the vector is cut.
+    /// The number of equal parts into which the vector is cut, or the largest one where ranks have unlike vectors.
     pub units: u64,
+    /// The sizes of the blocks of an all-to-all; `None` if they are equal.
+    pub blocks: Option<Arc<Blocks>>,
     /// The lanes of all edges.
     pub lanes: Lanes,
     /// The phases, in order; each works on what the one before it has left.
@@ -52,7 +55,7 @@ pub struct Draft {
 impl PartialEq for Draft {
     /// Returns whether both plans send the same, tree by tree and in the same order, and have the same purpose.
     fn eq(&self, other: &Self) -> bool {
-        let header = |plan: &Self| (plan.collective, plan.units, plan.trees.len());
+        let header = |plan: &Self| (plan.collective, plan.units, plan.blocks.clone(), plan.trees.len());
         header(self) == header(other)
             && (&self.algorithm, &self.purpose) == (&other.algorithm, &other.purpose)
             && (Arc::ptr_eq(&self.topology, &other.topology) || self.topology == other.topology)
@@ -85,6 +88,7 @@ impl Draft {
             algorithm: algorithm.into(),
             collective: Collective::AllReduce,
             units,
+            blocks: None,
             lanes: Lanes::default(),
             phases: Vec::new(),
             trees: Vec::new(),

@@ -14,6 +14,7 @@ impl Draft {
         add(u64::from(self.ranks()));
         add(self.units);
         add(self.collective as u64);
+        self.blocks.iter().flat_map(|blocks| blocks.shares()).flatten().for_each(&mut add);
         for phase in &self.phases {
             let pace = match phase.pace {
                 Pace::Step(_) => 0,

@@ -18,6 +18,7 @@ use super::{
     Sharing, Step, Tree, Unproven, step_number,
 };
 use crate::bail;
+use crate::blocks::Blocks;
 use crate::error::{Error, Result};
 use crate::options;
 use crate::topology::{Document as TopologyDocument, LinkId, NodeId, Topology, check_header, check_name};
@@ -43,9 +44,13 @@ pub(super) struct Document {
     algorithm: String,
     /// The name of the collective that the plan computes, such as `all-reduce`.
     collective: String,
-    /// The number of equal parts into which the vector is cut, from 1 to 2^40.
+    /// The number of equal parts into which the vector is cut, from 1 to 2^48.
     #[schemars(range(min = 1, max = MAX_UNITS))]
     units: u64,
+    /// A list of a row for each rank with the sizes of its blocks for all ranks, in any unit, where those of an
+    /// all-to-all are unlike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blocks: Option<Vec<Vec<u64>>>,
     /// The size in bytes of the vector for which the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
@@ -217,6 +222,7 @@ impl Plan {
         let mut plan = Draft::new(&topology, document.algorithm, document.units);
         plan.collective = document.collective.parse()?;
         plan.purpose = purpose;
+        plan.blocks = document.blocks.map_or(Ok(None), |rows| Blocks::of_rows(topology.ranks(), &rows))?;
         plan.lanes = read_lanes(&document.lanes, &topology)?;
         for (number, phase) in document.phases.into_iter().enumerate() {
             let pace = phase.pace.read().map_err(|error| error.at(format!("phase {number}")))?;
@@ -263,6 +269,7 @@ impl Draft {
             algorithm: self.algorithm.clone(),
             collective: self.collective.to_string(),
             units: self.units,
+            blocks: self.blocks.as_ref().map(|blocks| blocks.shares().map(Iterator::collect).collect()),
             size_bytes: self.purpose.size.map(|size| size.get()),
             chosen_by: self.purpose.chosen_by.clone(),
             options: self.purpose.options.clone(),

@@ -139,19 +139,8 @@ impl Draft {
             return;
         }
         let edges: Vec<_> = self.half(phase, tree, direction).collect();
-        for (edge, below) in edges.iter().zip(self.ranks_below(&edges)) {
+        for (edge, below) in edges.iter().zip(self.shares_below(tree.root, &edges)) {
             visit(edge.step, Message { lane: edge.lane, transfers: 1, units: units * below });
         }
-    }
-
-    /// Returns for each edge, in breadth-first order, how many ranks are below it, its own end included.
-    pub(crate) fn ranks_below(&self, edges: &[super::Edge]) -> Vec<u64> {
-        let mut at_node = vec![0u64; self.topology.nodes().len()];
-        let mut below = vec![0; edges.len()];
-        for (edge, count) in edges.iter().zip(&mut below).rev() {
-            *count = at_node[edge.child] + u64::from(self.topology.is_rank(edge.child));
-            at_node[edge.parent] += *count;
-        }
-        below
     }
 }

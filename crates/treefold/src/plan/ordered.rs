@@ -45,7 +45,7 @@ impl OrderedPhase {
             Direction::BOTH.into_iter().for_each(|direction| {
                 let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
                 let is_personalized = plan.collective.is_personalized();
-                let below = if is_personalized { plan.ranks_below(&edges) } else { vec![1; edges.len()] };
+                let below = if is_personalized { plan.shares_below(tree.root, &edges) } else { vec![1; edges.len()] };
                 let with_units = edges.into_iter().zip(below.into_iter().map(|below| below * tree.units()));
                 listed.add_half(plan, routes, direction, with_units, &mut into);
             });

@@ -150,7 +150,7 @@ pub(crate) fn check_chunks(plan: &Draft, size: Bytes) -> Result<()> {
 /// Returns how many transfers a tree makes for which the plan itself asks for several chunks; a tree without edges has
 /// one of its own, the root's.
 fn chunked_transfers(plan: &Draft, phase: &Phase, tree: &Tree, size: Bytes) -> u64 {
-    let share = tree.units() as f64 / plan.units as f64;
+    let share = plan.part_of(tree);
     match tree.chunk.asked(size.get() as f64 * share) {
         1 => 0,
         chunks => u64::from(chunks) * plan.edges_of(phase, tree).max(1),
@@ -222,7 +222,7 @@ pub(super) fn drafted(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Vec<T
 }
 
 fn pipeline(plan: &Draft, phase: &Phase, tree: &Tree, routes: &LaneRoutes, demand: &Demand) -> TreePipeline {
-    let share = tree.units() as f64 / plan.units as f64;
+    let share = plan.part_of(tree);
     let (none, path_per_byte, slowest_per_byte, chunk) = (Seconds::ZERO, 0.0, 0.0, tree.chunk);
     let mut all = TreePipeline { latency: none, path_per_byte, slowest_per_byte, overhead: none, share, chunk };
     if tree.units() == 0 {

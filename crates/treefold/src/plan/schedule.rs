@@ -111,7 +111,7 @@ pub(super) struct Wait {
 /// The transfers of a collective on vectors of `elements` elements.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
-    /// The elements of each rank's vector.
+    /// The elements of each rank's vector, or of the largest one where they are unlike.
     pub elements: u64,
     /// The node of each buffer; buffer `r` is the vector of rank r.
     pub buffers: Vec<NodeId>,
@@ -261,9 +261,11 @@ pub(crate) fn block(elements: u64, ranks: u32, rank: NodeId) -> Range<u64> {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn input(plan: &Draft, elements: u64, rank: NodeId) -> Range<u64> {
-    let held = held(plan, elements, rank, plan.collective.definition().before).unwrap_or(0..0);
-    let first = if plan.collective.is_personalized() { u64::from(rank) * elements } else { 0 };
-    first + held.start..first + held.end
+    if plan.collective.is_personalized() {
+        let first = u64::from(rank) * elements;
+        return first..first + plan.vector(elements, rank);
+    }
+    held(plan, elements, rank, plan.collective.definition().before).unwrap_or(0..0)
 }
 
 /// Returns the elements, numbered as in the schedule, of which the result of `rank` consists.
@@ -281,12 +283,15 @@ pub fn input(plan: &Draft, elements: u64, rank: NodeId) -> Range<u64> {
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn output(plan: &Draft, elements: u64, rank: NodeId) -> Vec<Range<u64>> {
-    let Some(held) = held(plan, elements, rank, plan.collective.definition().after) else { return Vec::new() };
     if !plan.collective.is_personalized() {
-        return vec![held];
+        return held(plan, elements, rank, plan.collective.definition().after).into_iter().collect();
     }
-    let from = |first: u64| first + held.start..first + held.end;
-    plan.givers().map(|giver| from(u64::from(giver) * elements)).collect()
+    let whole = 0..plan.units_of_a_share();
+    let block = |giver: NodeId| {
+        let (first, block) = (u64::from(giver) * elements, plan.part_of_block(elements, giver, rank, &whole));
+        first + block.start..first + block.end
+    };
+    plan.givers().map(block).collect()
 }
 
 /// Returns the elements of one vector that `rank` holds.

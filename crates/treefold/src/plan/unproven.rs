@@ -8,6 +8,7 @@ use super::check::check;
 use super::check_schedule::check_schedule;
 use super::schedule::Schedule;
 use super::{Collective, Draft, Plan, Purpose};
+use crate::blocks::Blocks;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::topology::Topology;
@@ -131,6 +132,11 @@ impl<'a> Written<'a> {
     /// Returns the name of the planner.
     pub fn algorithm(self) -> &'a str {
         &self.plan.algorithm
+    }
+
+    /// Returns the sizes of the blocks of an all-to-all; `None` if they are equal.
+    pub fn blocks(self) -> Option<&'a Blocks> {
+        self.plan.blocks.as_deref()
     }
 
     /// Returns the collective that the plan is meant to compute.

@@ -34,14 +34,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::grown::{Grown, Roots, forests};
-use self::order::{Ordered, ordered};
-use super::Options;
+use self::order::{Carried, Ordered, ordered};
 use super::spanning::Route;
+use super::{Options, derived};
 use crate::bound::distances_passing;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
-use crate::plan::derive;
 use crate::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Step, Tree};
 use crate::topology::{LinkId, Topology};
 use crate::units::{Bytes, Seconds, Time};
@@ -91,7 +90,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
 }
 
 fn all_reduce(options: &Options) -> Options {
-    Options { collective: Collective::AllReduce, ..options.clone() }
+    Options { collective: Collective::AllReduce, blocks: None, ..options.clone() }
 }
 
 /// Returns the fastest plan of trees that are made for the collective.
@@ -102,7 +101,7 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
         Collective::ReduceScatter => (Halves::Up, Roots::Every),
         Collective::Broadcast => (Halves::Down, Roots::Only(options.root)),
         Collective::Reduce => (Halves::Up, Roots::Only(options.root)),
-        Collective::AllToAll => (Halves::Down, Roots::Personalized),
+        Collective::AllToAll => (Halves::Down, Roots::Personalized(options.blocks.clone())),
     };
     let forests = forests(topology, roots);
     let forms = forests.iter().flat_map(|grown| {
@@ -145,7 +144,7 @@ fn better_of_few_steps(own: Timed, topology: &Arc<Topology>, options: &Options) 
 /// Returns the plan, or that of the collective which the trees of an all-reduce make if that is faster: where latency
 /// decides, many low trees of all ranks may be ahead of the trees of one, and other trees ahead of an all-to-all's.
 fn better_of_derived(own: Timed, all_reduce: &Draft, options: &Options) -> Result<Timed> {
-    let derived = derive(all_reduce.clone().trusted(), options.collective, options.root)?;
+    let derived = derived(all_reduce.clone().trusted(), options)?;
     let time = Profile::new(&derived).seconds(options.size);
     Ok(if time < own.1 { (Draft::from(derived), time) } else { own })
 }
@@ -207,12 +206,16 @@ impl Form<'_> {
         self.parts() * self.topology.ranks() as usize
     }
 
-    fn bytes_of_a_unit(&self) -> f64 {
-        self.options.size.get() as f64 / self.units() as f64
-    }
-
     /// Returns how many units the vector has; a tree's units are cut into pieces.
     fn units(&self) -> u64 {
+        match self.options.blocks.as_ref() {
+            Some(blocks) => u64::from(self.pieces()) * u64::from(self.grown.block) * blocks.largest(),
+            None => self.parts_of_trees(),
+        }
+    }
+
+    /// Returns how many parts of the vector all trees carry in units, as if blocks were equal.
+    fn parts_of_trees(&self) -> u64 {
         u64::from(self.pieces()) * self.grown.units.iter().map(|&units| u64::from(units)).sum::<u64>()
     }
 
@@ -220,7 +223,8 @@ impl Form<'_> {
     fn seconds(&self) -> Option<Seconds> {
         let is_cut = self.parts() * self.grown.trees as usize > self.grown.down.len();
         let least = self.grown.units.iter().copied().min().unwrap_or(1);
-        let is_small = self.bytes_of_a_unit() * f64::from(least) < LEAST_BYTES && is_cut;
+        let bytes_of_a_part = self.options.size.get() as f64 / self.parts_of_trees() as f64;
+        let is_small = bytes_of_a_part * f64::from(least) < LEAST_BYTES && is_cut;
         if !matches!(self.sending, Sending::Ordered(_)) {
             return (!is_small || self.grown.trees == 1).then(|| Profile::of(&self.draft()).seconds(self.options.size));
         }
@@ -234,14 +238,18 @@ impl Form<'_> {
 
     /// Puts the messages in order; returns `None` if they take too many steps.
     fn ordered(&self) -> Option<Steps> {
-        let unit = self.bytes_of_a_unit();
+        let unit = self.options.size.get() as f64 / self.units() as f64;
+        let carried = match self.options.collective.is_personalized() {
+            true => Carried::Blocks(self.options.blocks.as_deref()),
+            false => Carried::Same,
+        };
         let of = |network: &Topology, halves: &[Vec<Route>]| {
             // The first pieces of all trees come first, as all of them are wanted at once.
             let pieces = 0..self.pieces();
             let sized =
                 || halves.iter().zip(&self.grown.units).map(|(half, &units)| (&**half, unit * f64::from(units)));
             let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| sized()).collect();
-            ordered(network, &trees, self.options.collective.is_personalized())
+            ordered(network, &trees, carried)
         };
         let mut steps = Steps::default();
         if self.halves != Halves::Up {
@@ -266,7 +274,8 @@ impl Form<'_> {
             Sending::Ordered(_) => (Pace::Ordered, Some(self.ordered().expect("the time was known"))),
         };
         let chunk = if pace.is_stream() && self.options.pipeline { Chunk::Best } else { Chunk::One };
-        let mut draft = Draft { collective, ..Draft::new(self.topology, "forest", self.units().max(1)) };
+        let blocks = self.options.blocks.clone();
+        let mut draft = Draft { collective, blocks, ..Draft::new(self.topology, "forest", self.units().max(1)) };
         let steps = steps.unwrap_or_default();
         let spans = self.spans().into_iter().enumerate();
         let mut trees: Vec<Tree> =

@@ -1,12 +1,13 @@
 //! The options of the planners. Each planner reads those that concern it, which `x-planners` lists.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{PLANNERS, Planner};
+use crate::blocks::Blocks;
 use crate::error::Result;
 use crate::ids::NodeId;
 use crate::misfit;
@@ -41,6 +42,9 @@ pub struct Options {
     /// The rank that gives or gets what the others do not, if the collective has a root.
     #[serde(skip)]
     pub root: NodeId,
+    /// The sizes of the blocks of an all-to-all; they are equal unless they are given.
+    #[serde(skip)]
+    pub blocks: Option<Arc<Blocks>>,
     /// Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that.
     #[serde(skip)]
     pub ranks_relay: bool,
@@ -179,6 +183,7 @@ impl Default for Options {
             size: Bytes::known(64 << 20),
             collective: Collective::AllReduce,
             root: NodeId(0),
+            blocks: None,
             ranks_relay: true,
             trees: None,
             height: None,

@@ -56,7 +56,7 @@ pub struct Program {
     pub collective: Collective,
     /// The bytes of an element.
     pub element_bytes: u64,
-    /// The elements of each rank's vector.
+    /// The elements of each rank's vector, or of the largest one where they are unlike.
     pub elements: u64,
     /// The ranks that this one sends to or receives from, in order.
     pub peers: Vec<NodeId>,
@@ -233,7 +233,8 @@ impl Program {
         let peers = peers(schedule, &own, rank);
         let tasks: Vec<Task> = own.iter().map(|&id| task(schedule, id, rank, &peers)).collect();
         let is_personalized = plan.collective.is_personalized();
-        let mut places = Places::new(elements, if is_personalized { u64::from(rank) * elements } else { 0 });
+        let own_elements = plan.vector(elements, rank);
+        let mut places = Places::new(own_elements, if is_personalized { u64::from(rank) * elements } else { 0 });
         let (pieces, local_target) = places.find(schedule, &own, rank, element_bytes);
         let (waits, wakes) = wire(schedule, &own, &tasks, &pieces);
         let given = input(plan, elements, rank);
@@ -251,8 +252,8 @@ impl Program {
             local_target,
             waits,
             wakes,
-            vector_bytes: (elements * element_bytes) as usize,
-            scratch_bytes: ((places.end - elements) * element_bytes) as usize,
+            vector_bytes: (own_elements * element_bytes) as usize,
+            scratch_bytes: ((places.end - own_elements) * element_bytes) as usize,
             mean_bytes: mean_of_sends(&tasks, &pieces),
             input: in_bytes(first..first + given.end - given.start, element_bytes),
             output: outputs.map(|range| in_bytes(range, element_bytes)).collect(),

@@ -1,14 +1,19 @@
 //! Bounds of all-gathers, reduce-scatters, broadcasts, reduces and all-to-alls: nothing beats them, and known values.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
+use treefold::auto;
+use treefold::blocks::Blocks;
 use treefold::bound::{CollectiveBounds, Kind, Limit};
+use treefold::plan::check::check;
 use treefold::plan::{Collective, LaneRef, LaneRoutes, Plan, derive};
 use treefold::planners::{self, Options};
 use treefold::sim::{Watch, flow};
 use treefold::topology::{LinkId, NodeId, Topology, from_spec};
-use treefold::units::{Bytes, parse_bytes};
+use treefold::units::{Bytes, parse_bandwidth, parse_bytes};
 
-use crate::common::networks::{cases, networks, plans};
+use crate::common::networks::{blocks, cases, networks, plans};
 
 fn kinds(root: NodeId) -> [(Collective, Kind); 5] {
     [
@@ -16,7 +21,7 @@ fn kinds(root: NodeId) -> [(Collective, Kind); 5] {
         (Collective::ReduceScatter, Kind::ReduceScatter),
         (Collective::Broadcast, Kind::Broadcast(root)),
         (Collective::Reduce, Kind::Reduce(root)),
-        (Collective::AllToAll, Kind::AllToAll),
+        (Collective::AllToAll, Kind::AllToAll(None)),
     ]
 }
 
@@ -55,6 +60,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn no_all_to_all_of_unequal_blocks_beats_its_bound(topology in networks(), seed in any::<u64>(), log_size in 0u32..30) {
+        let (size, collective) = (Bytes::new(1 << log_size).unwrap(), Collective::AllToAll);
+        let options = Options { size, collective, blocks: blocks(topology.ranks(), seed), ..Options::default() };
+        let least = auto::bounds_of(&topology, &options).seconds(size).get();
+        for algorithm in ["forest", "packing", "multitree", "ring"] {
+            let Ok(plan) = planners::plan(algorithm, &topology, &options) else { continue };
+            check(&plan).unwrap();
+            let time = flow::simulate(&plan, size, Watch::NOTHING).unwrap().seconds.get();
+            let early = if passes_ranks(&plan) { latency_of_all(&topology) } else { 0.0 };
+            prop_assert!(time >= least * (1.0 - 1e-9) - early, "{time} < {least}, {algorithm}: {}", plan.to_json());
+        }
+    }
+}
+
+/// Of three ranks in a row, the first has twice as much for the last as for the second.
+#[test]
+fn what_has_to_pass_a_link_bounds_unequal_blocks() {
+    let line = Arc::new(from_spec("line:3", Some(parse_bandwidth("1GB/s").unwrap()), None).unwrap());
+    let blocks = Blocks::new(3, &[0, 1, 2, 0, 0, 0, 0, 0, 0]).unwrap();
+    let options = Options { collective: Collective::AllToAll, blocks, ..Options::default() };
+    let bounds = auto::bounds_of(&line, &options);
+    assert!((bounds.seconds(Bytes::known(3_000_000_000)).get() - 3.0).abs() < 0.003);
+    assert!(matches!(bounds.limit(Bytes::known(3_000)), Some(Limit::FlowBack(NodeId(0), _))));
+    let only = Blocks::new(3, &[0, 0, 0, 1, 0, 0, 0, 0, 0]).unwrap();
+    let near = auto::bounds_of(&line, &Options { blocks: only, ..options });
+    let once = line.links()[0].latency;
+    assert_eq!((near.farthest, bounds.farthest), (once, once + once));
+}
+
 /// The rates of large vectors in GB/s, from minimum cuts and from linear programs (all-to-all).
 #[test]
 fn rates_have_known_values() {
@@ -74,9 +112,13 @@ fn rates_have_known_values() {
         let topology = from_spec(spec, None, None).unwrap();
         let rate = |kind| CollectiveBounds::new(&topology, kind).rate.rate.bytes_per_second() / 1e9;
         for kind in [Kind::AllGather, Kind::ReduceScatter] {
-            assert!((rate(kind) / gathered - 1.0).abs() < 1e-3, "{spec} {}", rate(kind));
+            assert!((rate(kind.clone()) / gathered - 1.0).abs() < 1e-3, "{spec} {}", rate(kind));
         }
-        assert!((0.999..1.02).contains(&(rate(Kind::AllToAll) / exchanged)), "{spec} {}", rate(Kind::AllToAll));
+        assert!(
+            (0.999..1.02).contains(&(rate(Kind::AllToAll(None)) / exchanged)),
+            "{spec} {}",
+            rate(Kind::AllToAll(None))
+        );
     }
     // A rank of a full mesh of eight sends a part of its vector over each of its seven links.
     let full = from_spec("full:8", None, None).unwrap();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use treefold::auto;
 use treefold::bound::{CollectiveBounds, Kind, bounds};
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::check::check;
@@ -12,7 +13,7 @@ use treefold::sim::{Watch, flow};
 use treefold::topology::{NodeId, Topology, from_spec};
 use treefold::units::{Bytes, Seconds, parse_bytes};
 
-use crate::common::networks::{cases, networks};
+use crate::common::networks::{blocks, cases, networks};
 
 const BOTH: [Collective; 2] = [Collective::AllGather, Collective::ReduceScatter];
 const OWN: [Collective; 5] =
@@ -265,10 +266,24 @@ proptest! {
     #[test]
     fn all_to_alls_are_near_the_maximum_concurrent_flow(topology in networks()) {
         let plan = plan(&topology, Collective::AllToAll, "1GB");
-        let bound = CollectiveBounds::new(&topology, Kind::AllToAll).rate;
+        let bound = CollectiveBounds::new(&topology, Kind::AllToAll(None)).rate;
         if let Some(rate) = plan.rate().filter(|_| bound.exact) {
             let reached = rate.bytes_per_second() / bound.rate.bytes_per_second();
             prop_assert!((0.97..1.0 + 1e-9).contains(&reached), "{reached}: {}", topology.to_json());
+        }
+    }
+
+    /// What no rank gets is sent nowhere, and relays may be anywhere.
+    #[test]
+    fn all_to_alls_of_unequal_blocks_are_near_the_maximum_concurrent_flow(topology in networks(), seed in any::<u64>()) {
+        let (size, collective) = (parse_bytes("100GB").unwrap(), Collective::AllToAll);
+        let options = Options { collective, size, blocks: blocks(topology.ranks(), seed), ..Options::default() };
+        let plan = planners::plan("forest", &topology, &options).unwrap();
+        check(&plan).unwrap();
+        let bound = auto::bounds_of(&topology, &options).rate;
+        if let Some(rate) = plan.rate().filter(|_| bound.exact) {
+            let reached = rate.bytes_per_second() / bound.rate.bytes_per_second();
+            prop_assert!((0.95..1.0 + 1e-9).contains(&reached), "{reached}: {}", plan.to_json());
         }
     }
 

@@ -1,11 +1,11 @@
-//! Modules use only the ones before them: `error, ids, units, search, random, linear, number, options -> topology ->
+//! Modules use only the ones before them: `error, ids, units, search, random, linear, number, options -> blocks, topology ->
 //! memory -> bound | plan -> planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module, and what it may use besides itself.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("error", &[]),
     ("units", &["error"]),
     ("ids", &[]),
@@ -15,12 +15,16 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("number", &["error"]),
     ("options", &["error", "units"]),
     ("topology", &["error", "ids", "units", "search", "random"]),
+    ("blocks", &["error", "ids"]),
     ("memory", &["topology"]),
-    ("bound", &["error", "ids", "units", "search", "random", "linear", "topology", "memory"]),
-    ("plan", &["error", "ids", "units", "random", "options", "topology"]),
+    ("bound", &["error", "ids", "units", "search", "random", "linear", "blocks", "topology", "memory"]),
+    ("plan", &["error", "ids", "units", "random", "options", "blocks", "topology"]),
     (
         "planners",
-        &["error", "ids", "units", "search", "random", "linear", "options", "topology", "memory", "bound", "plan"],
+        &[
+            "error", "ids", "units", "search", "random", "linear", "options", "blocks", "topology", "memory", "bound",
+            "plan",
+        ],
     ),
     ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
     ("run", &["error", "ids", "units", "number", "topology", "plan"]),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::networks::{cases, networks, options, plans};
+use crate::common::networks::{blocks, cases, networks, options, plans};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
@@ -70,13 +70,19 @@ proptest! {
         root in any::<u32>(),
     ) {
         let plans = plans(&topology, &options);
+        let blocks = blocks(topology.ranks(), u64::from(root));
         for name in ALWAYS {
             assert!(plans.iter().any(|plan| plan.algorithm == name), "{name} on {}", topology.to_json());
         }
         for plan in plans {
             for collective in Collective::ALL {
                 match derive(plan.clone(), collective, NodeId(root % topology.ranks())) {
-                    Ok(derived) => assert_right(&derived, elements),
+                    Ok(derived) => {
+                        assert_right(&derived, elements);
+                        if collective == Collective::AllToAll {
+                            assert_right(&derived.with_blocks(blocks.clone()).unwrap(), elements);
+                        }
+                    }
                     Err(error) => assert!(collectives_of(&plan.algorithm) == Collectives::AllReduce, "{error}"),
                 }
             }
@@ -91,6 +97,9 @@ proptest! {
             assert_eq!(again.as_written().to_json(), text);
             let again = again.prove().unwrap();
             assert_eq!((again.steps(), again.shape()), (plan.steps(), plan.shape()));
+            let Ok(exchanged) = derive(plan, Collective::AllToAll, NodeId(0)) else { continue };
+            let exchanged = exchanged.with_blocks(blocks(topology.ranks(), options.seed)).unwrap();
+            assert_eq!(Plan::from_json(&exchanged.to_json()).unwrap().prove().unwrap(), &exchanged);
         }
     }
 

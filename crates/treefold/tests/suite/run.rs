@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::networks::{cases, networks, options, plans};
+use crate::common::networks::{blocks, cases, networks, options, plans};
 use proptest::prelude::*;
 use treefold::number::{Number, Operator, combine};
 use treefold::plan::schedule::{TransferId, input, output};
@@ -32,7 +32,7 @@ fn total(plan: &Plan, elements: u64) -> u64 {
 
 fn vectors(plan: &Plan, programs: &[Program], elements: u64) -> Vec<Vec<u64>> {
     let fill = |program: &Program| {
-        let mut vector = vec![0xdead; elements as usize];
+        let mut vector = vec![0xdead; program.vector_bytes / 8];
         let start = input(plan, elements, program.rank).start;
         for (place, element) in (program.input.start / 8..program.input.end / 8).zip(start..) {
             vector[place] = value(program.rank, element);
@@ -138,6 +138,11 @@ proptest! {
                 if let Ok(derived) = derive(plan.clone(), collective, NodeId(root % topology.ranks())) {
                     on_threads(&derived, elements, Time::from_picoseconds(1_000));
                     in_any_order(&derived, elements, seed);
+                    if collective == Collective::AllToAll {
+                        let exchanged = derived.with_blocks(blocks(topology.ranks(), seed)).unwrap();
+                        on_threads(&exchanged, elements, Time::from_picoseconds(1_000));
+                        in_any_order(&exchanged, elements, seed);
+                    }
                 }
             }
         }

@@ -246,7 +246,7 @@ impl<'a, V: Clone + PartialEq, I: Fn(NodeId) -> V, A: Fn(&V, &V) -> V> Replay<'a
 
 /// Checks that the trees of every rank that gives a vector together carry each unit of its blocks exactly once.
 pub(super) fn check_personalized(plan: &Draft) -> Result<()> {
-    let block = plan.units / u64::from(plan.ranks());
+    let share = plan.units_of_a_share();
     let topology = &plan.topology;
     let mut spans = vec![Vec::new(); topology.nodes().len()];
     for phase in &plan.phases {
@@ -257,9 +257,9 @@ pub(super) fn check_personalized(plan: &Draft) -> Result<()> {
                     name(topology, tree.root)
                 );
             }
-            let reached = plan.ranks_joined(phase, tree, Direction::Down);
-            if reached != plan.ranks() {
-                bail!("the tree at {} reaches {reached} of {} ranks", name(topology, tree.root), plan.ranks());
+            if let Some(missed) = missed(plan, phase, tree) {
+                let root = name(topology, tree.root);
+                bail!("the tree at {root} does not reach {}, for which it has a block", name(topology, missed));
             }
             spans[tree.root].push(tree.span.clone());
         }
@@ -269,9 +269,17 @@ pub(super) fn check_personalized(plan: &Draft) -> Result<()> {
         let spans = &mut spans[rank];
         spans.sort_unstable_by_key(|span| (span.start, span.end));
         let end = spans.iter().try_fold(0, |at, span| (span.start == at).then_some(span.end));
-        if end != Some(if gives { block } else { 0 }) && plan.ranks() > 1 {
+        if end != Some(if gives { share } else { 0 }) && plan.ranks() > 1 {
             bail!("the trees at {} do not carry each unit of its blocks exactly once", name(topology, rank));
         }
     }
     Ok(())
+}
+
+/// Returns a rank that a tree does not reach although its root has a block for it; `None` if there is none.
+fn missed(plan: &Draft, phase: &Phase, tree: &Tree) -> Option<NodeId> {
+    let mut is_reached = vec![false; plan.topology.nodes().len()];
+    is_reached[tree.root] = true;
+    plan.half(phase, tree, Direction::Down).for_each(|edge| is_reached[edge.child] = true);
+    plan.rank_ids().find(|&rank| !is_reached[rank] && plan.share(tree.root, rank) > 0)
 }

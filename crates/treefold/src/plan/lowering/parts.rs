@@ -111,16 +111,13 @@ impl Parts {
     ) {
         let tree = &plan.trees[number];
         let buffer = |node| buffers.of(number, node);
-        let units = plan.units / u64::from(plan.ranks());
-        let at = |rank: NodeId, unit| {
-            u64::from(tree.root) * elements + cut(elements, plan.units, u64::from(rank) * units + unit)
-        };
+        let first = u64::from(tree.root) * elements;
         let mut below: Vec<Vec<Range<u64>>> = vec![Vec::new(); down.len()];
         let edge_into: HashMap<NodeId, usize> = down.iter().enumerate().map(|(i, edge)| (edge.child, i)).collect();
         for (i, edge) in down.iter().enumerate().rev() {
             if plan.topology.is_rank(edge.child) {
-                let block = at(edge.child, tree.span.start)..at(edge.child, tree.span.end);
-                below[i].push(part_of(block, chunk));
+                let block = plan.part_of_block(elements, tree.root, edge.child, &tree.span);
+                below[i].push(part_of(first + block.start..first + block.end, chunk));
             }
             if let Some(&parent) = edge_into.get(&edge.parent) {
                 let blocks = below[i].clone();

@@ -1,9 +1,10 @@
 //! Trees for all-to-alls: equally many of one rate out of every rank, which together come near a maximum concurrent
 //! flow.
 //!
-//! An edge of a tree carries a block for each rank below it. So what goes from a rank to all others along shortest
-//! paths under some prices is such a tree, and any flow is a mean of trees (Shahrokhi and Matula 1990). Few trees of
-//! one rate do as well if they are chosen for each other (`trees.rs`): mostly one to eight out of each rank.
+//! An edge of a tree carries the blocks of all ranks below it, each of one share, or of as many as it has if blocks are
+//! unequal. So what goes from a rank to all others along shortest paths under some prices is such a tree, and any flow
+//! is a mean of trees (Shahrokhi and Matula 1990). Few trees of one rate do as well if they are chosen for each other
+//! (`trees.rs`): mostly one to eight out of each rank.
 //!
 //! Cost: that of a search for each number of trees and limit of latency; a second for 64 ranks.
 
@@ -12,6 +13,7 @@ mod trees;
 
 use self::trees::{Asked, trees};
 use super::grown::Grown;
+use crate::blocks::Blocks;
 use crate::bound::all_to_all_rate;
 use crate::plan::Direction;
 use crate::planners::spanning::breadth_first;
@@ -34,14 +36,16 @@ const WORTH: f64 = 0.001;
 
 /// Returns forests for all-to-alls on a network of at least two ranks: higher ones that carry more, and lower ones or
 /// with fewer trees; none if some rank does not reach all others.
-pub(super) fn grow(topology: &Topology) -> Vec<Grown> {
+pub(super) fn grow(topology: &Topology, blocks: Option<&Blocks>) -> Vec<Grown> {
     let numbers = TREES.into_iter().filter(|&trees| trees == 1 || trees * topology.ranks() <= MOST_TREES);
     let fine = if topology.is_direct() { FINE } else { 1 };
     let (mut kept, mut most) = (Vec::new(), f64::INFINITY);
     for stretch in STRETCHES {
         let mut best = 0.0f64;
         for trees in numbers.clone() {
-            let Some(grown) = forest(topology, Asked { trees, stretch, most, enough: ENOUGH }) else { return kept };
+            let Some(grown) = forest(topology, Asked { blocks, trees, stretch, most, enough: ENOUGH }) else {
+                return kept;
+            };
             let reached = grown.reached;
             if trees <= fine || reached >= best * (1.0 + WORTH) {
                 kept.push(grown);
@@ -52,7 +56,7 @@ pub(super) fn grow(topology: &Topology) -> Vec<Grown> {
             }
             if best < ENOUGH && most.is_infinite() {
                 // Trees prove the most that any reach, but not always tightly.
-                most = all_to_all_rate(topology);
+                most = all_to_all_rate(topology, blocks);
             }
         }
         if best >= GOOD {

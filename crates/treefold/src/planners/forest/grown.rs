@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::packed::{Packed, Wanted, pack};
 use super::{exchange, unequal};
+use crate::blocks::Blocks;
 use crate::bound::{all_gather_rate, broadcast_rate};
 use crate::memory::Memory;
 use crate::plan::Direction;
@@ -26,14 +27,14 @@ const ENOUGH: f64 = 0.995;
 const WORTH: f64 = 0.9;
 
 /// Where trees begin, and what their edges carry.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Roots {
     /// Every rank has trees, and each edge of a tree carries the same.
     Every,
     /// One rank has trees.
     Only(NodeId),
-    /// Every rank has trees, whose edges carry a block for each rank below.
-    Personalized,
+    /// Every rank has trees, whose edges carry a block for each rank below; blocks are equal unless they are given.
+    Personalized(Option<Arc<Blocks>>),
 }
 
 /// Trees out of each rank or all out of one, root by root: the broadcast halves, and the reduce halves where the
@@ -78,7 +79,7 @@ static MEMORY: Memory<Roots, Vec<Grown>> = Memory::new();
 
 /// Returns forests for a network: higher ones that carry more, and lower ones or with fewer trees.
 pub(super) fn forests(topology: &Arc<Topology>, roots: Roots) -> Arc<Vec<Grown>> {
-    MEMORY.get(topology, roots, || grow(topology, roots))
+    MEMORY.get(topology, roots.clone(), || grow(topology, roots))
 }
 
 fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
@@ -87,7 +88,7 @@ fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
         _ if topology.ranks() < 2 => {
             vec![Grown::equal(1, only_root, (vec![Vec::new()], None), 1.0)]
         }
-        Roots::Personalized => exchange::grow(topology),
+        Roots::Personalized(blocks) => exchange::grow(topology, blocks.as_deref()),
         _ => packed(topology, only_root),
     }
 }

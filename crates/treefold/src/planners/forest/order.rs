@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use crate::blocks::{Blocks, share};
 use crate::plan::{MAX_STEPS, Step};
 use crate::planners::spanning::Route;
-use crate::topology::{LinkId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 
 /// The messages of a tree in order.
 #[derive(Debug, Clone)]
@@ -32,20 +33,38 @@ struct Message {
     link: LinkId,
     /// The message that brings its data.
     after: Option<usize>,
-    /// The bytes of each block, and how many there are.
+    /// The bytes of each share, and how many there are.
     bytes: f64,
-    blocks: u32,
+    shares: u64,
     /// The seconds from its start until its data are everywhere below.
     to_go: f64,
     start: f64,
     step: u16,
 }
 
+/// What the edges of a tree carry.
+#[derive(Clone, Copy)]
+pub(super) enum Carried<'a> {
+    /// Every edge carries the same.
+    Same,
+    /// An edge carries the blocks for all ranks below it, which are equal unless they are given.
+    Blocks(Option<&'a Blocks>),
+}
+
+impl Carried<'_> {
+    /// Returns how many shares go over an edge into a rank for that rank alone.
+    fn own(self, root: NodeId, rank: NodeId) -> u64 {
+        match self {
+            Self::Same => 1,
+            Self::Blocks(blocks) => share(blocks, root, rank),
+        }
+    }
+}
+
 /// Orders the messages of trees, whose routes are single links, breadth-first; each edge of a tree carries so many
-/// bytes, or as many for each rank below it if `is_personalized`. Returns `None` if that takes more steps than a plan
-/// may have.
-pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], is_personalized: bool) -> Option<Ordered> {
-    let mut messages = messages_of(topology, trees, is_personalized);
+/// bytes, or as many for each share of the ranks below it. Returns `None` if that takes more steps than a plan may have.
+pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried) -> Option<Ordered> {
+    let mut messages = messages_of(topology, trees, carried);
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); messages.len()];
     for (number, message) in messages.iter().enumerate() {
         if let Some(before) = message.after {
@@ -68,23 +87,27 @@ pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], is_persona
     Some(Ordered { steps, seconds })
 }
 
-fn messages_of(topology: &Topology, trees: &[(&[Route], f64)], is_personalized: bool) -> Vec<Message> {
+fn messages_of(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried) -> Vec<Message> {
     let mut messages = Vec::with_capacity(trees.iter().map(|(routes, _)| routes.len()).sum());
+    let adds_up = matches!(carried, Carried::Blocks(_));
     let mut into = vec![None; topology.nodes().len()];
     for &(routes, bytes) in trees {
         into.fill(None);
         let first = messages.len();
+        let root = routes.first().map(|route| topology.link(route[0]).source);
         for route in routes {
             let link = route[0];
             let after = into[topology.link(link).source];
-            into[topology.link(link).target] = Some(messages.len());
-            messages.push(Message { link, after, bytes, blocks: 1, to_go: 0.0, start: 0.0, step: 0 });
+            let target = topology.link(link).target;
+            into[target] = Some(messages.len());
+            let shares = root.map_or(0, |root| carried.own(root, target));
+            messages.push(Message { link, after, bytes, shares, to_go: 0.0, start: 0.0, step: 0 });
         }
         for number in (first..messages.len()).rev() {
             messages[number].to_go += seconds_of(topology, &messages[number]);
             if let Some(before) = messages[number].after {
                 messages[before].to_go = messages[before].to_go.max(messages[number].to_go);
-                messages[before].blocks += if is_personalized { messages[number].blocks } else { 0 };
+                messages[before].shares += messages[number].shares * u64::from(adds_up);
             }
         }
     }
@@ -99,7 +122,7 @@ fn seconds_of(topology: &Topology, message: &Message) -> f64 {
 /// Returns the seconds for which a message occupies its link.
 fn busy_seconds(topology: &Topology, message: &Message) -> f64 {
     let link = topology.link(message.link);
-    link.overhead.seconds() + link.bandwidth.seconds_for(message.bytes * f64::from(message.blocks)).get()
+    link.overhead.seconds() + link.bandwidth.seconds_for(message.bytes * message.shares as f64).get()
 }
 
 /// Starts all messages; returns them in the order of their starts, and when the last one has arrived.

@@ -154,7 +154,7 @@ impl<'a> Compiler<'a> {
     fn append_half(&mut self, number: u32, tree: &Tree, direction: Direction, chunks: u32, bytes: Amount) -> Vec<Edge> {
         let edges: Vec<Edge> = self.plan.half(self.phase, tree, direction).collect();
         let is_blocks = self.plan.collective.is_personalized();
-        let blocks = if is_blocks { self.plan.ranks_below(&edges) } else { vec![1; edges.len()] };
+        let blocks = if is_blocks { self.plan.shares_below(tree.root, &edges) } else { vec![1; edges.len()] };
         let reduces = direction == Direction::Up;
         let first_part = self.workload.parts.len() as u32;
         self.workload.halves.push(TreeHalf { first_part, tree: number, reduces });

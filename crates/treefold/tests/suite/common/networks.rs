@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use treefold::blocks::Blocks;
 use treefold::plan::{Chunk, Plan};
 use treefold::planners::options::{NeighborOrder, TreeOrder};
 use treefold::planners::spanning::{self, Rated, Resources};
@@ -163,4 +164,20 @@ fn cheapest(topology: &Arc<Topology>, options: &Options) -> Plan {
     let trees = [1.0, 0.3, 1.7].map(&mut rated);
     let chunk = if options.pipeline { Chunk::Best } else { Chunk::One };
     spanning::plan(topology, "cheapest", &trees, chunk).prove().expect("the trees reach all ranks")
+}
+
+/// Sizes of blocks, rank by rank: alike, many of them empty, one of them huge, or of all sizes.
+pub fn blocks(ranks: u32, seed: u64) -> Option<Arc<Blocks>> {
+    let mut random = Random::new(seed);
+    let kind = random.below(4);
+    let mut amount = || match kind {
+        0 => 1 + random.below(9),
+        1 => random.below(4).saturating_sub(2) * random.below(100),
+        2 => u64::from(random.below(3) == 0),
+        _ => 1 << random.below(20),
+    };
+    let mut amounts: Vec<u64> = (0..ranks * ranks).map(|_| amount()).collect();
+    // Somebody sends to somebody else.
+    *amounts.iter_mut().nth(1).unwrap_or(&mut 0) += 1;
+    Blocks::new(ranks, &amounts).unwrap()
 }

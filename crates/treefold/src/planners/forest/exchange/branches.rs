@@ -15,8 +15,9 @@ pub(super) struct Branches {
     latency: Vec<u64>,
     /// The ranks breadth-first.
     order: Vec<NodeId>,
-    /// How many ranks are below each one, itself included.
-    blocks: Vec<u64>,
+    /// The shares of the root's block for each rank, and of those for all below it, too.
+    own: Vec<u64>,
+    shares: Vec<u64>,
     /// The latency from the root to each rank.
     depth: Vec<u64>,
     /// The latency from each rank to the farthest one below it.
@@ -24,8 +25,8 @@ pub(super) struct Branches {
 }
 
 impl Branches {
-    /// Makes a tree of the routes into all ranks.
-    pub fn new(topology: &Topology, root: NodeId, into: Vec<Route>) -> Self {
+    /// Makes a tree of the routes into all ranks, for each of which the root has some shares.
+    pub fn new(topology: &Topology, root: NodeId, into: Vec<Route>, own: Vec<u64>) -> Self {
         let parent = into.iter().map(|route| route.first().map_or(root, |&link| topology.link(link).source));
         let latency = into.iter().map(|route| latency_of(topology, route));
         let (parent, latency): (Vec<NodeId>, Vec<u64>) = (parent.collect(), latency.collect());
@@ -36,7 +37,8 @@ impl Branches {
             parent,
             latency,
             order: Vec::new(),
-            blocks: vec![0; count],
+            shares: own.clone(),
+            own,
             depth: vec![0; count],
             below: vec![0; count],
         };
@@ -44,14 +46,15 @@ impl Branches {
         tree
     }
 
-    /// Returns the routes into all ranks but the root.
+    /// Returns the routes that carry anything.
     pub fn routes(&self) -> Vec<Route> {
-        self.into.iter().filter(|route| !route.is_empty()).cloned().collect()
+        let carries = |rank: &NodeId| *rank != self.root && self.shares[*rank] > 0;
+        NodeId::first(self.into.len()).filter(carries).map(|rank| self.into[rank].clone()).collect()
     }
 
-    /// Returns all routes, and the blocks that go over each.
-    pub fn routes_with_blocks(&self) -> impl Iterator<Item = (&Route, u64)> {
-        self.into.iter().zip(self.blocks.iter().copied())
+    /// Returns all routes, and the shares that go over each.
+    pub fn routes_with_shares(&self) -> impl Iterator<Item = (&Route, u64)> {
+        self.into.iter().zip(self.shares.iter().copied())
     }
 
     /// Returns the route into a rank.
@@ -64,9 +67,14 @@ impl Branches {
         self.parent[rank]
     }
 
-    /// Returns how many blocks go to a rank: its own and those of all below it.
-    pub fn blocks(&self, rank: NodeId) -> u64 {
-        self.blocks[rank]
+    /// Returns how many shares go to a rank: its own and those of all below it.
+    pub fn shares(&self, rank: NodeId) -> u64 {
+        self.shares[rank]
+    }
+
+    /// Returns whether nothing goes to a rank nor to those below it, so that it may be anywhere in the tree.
+    pub fn is_loose(&self, rank: NodeId) -> bool {
+        self.shares[rank] == 0 && rank != self.root
     }
 
     /// Returns the latency from the root to a rank.
@@ -74,7 +82,7 @@ impl Branches {
         self.depth[rank]
     }
 
-    /// Returns the latency from a rank to the farthest one below it.
+    /// Returns the latency from a rank to the farthest one below it to which anything goes.
     pub fn below(&self, rank: NodeId) -> u64 {
         self.below[rank]
     }
@@ -90,11 +98,15 @@ impl Branches {
         self.order[1..].iter().rev().copied().collect()
     }
 
-    /// Gives a rank another route, which does not come from below it.
-    pub fn replace(&mut self, topology: &Topology, rank: NodeId, route: Route) {
-        self.parent[rank] = topology.link(route[0]).source;
-        self.latency[rank] = latency_of(topology, &route);
-        self.into[rank] = route;
+    /// Gives the rank at the end of a route, which does not come from below it, and the loose ranks on the way their
+    /// places on the route.
+    pub fn reroute(&mut self, topology: &Topology, route: &[LinkId]) {
+        for part in route.split_inclusive(|&link| topology.is_rank(topology.link(link).target)) {
+            let rank = topology.link(part[part.len() - 1]).target;
+            self.parent[rank] = topology.link(part[0]).source;
+            self.latency[rank] = latency_of(topology, part);
+            self.into[rank] = part.into();
+        }
         self.measure();
     }
 
@@ -114,15 +126,17 @@ impl Branches {
             self.order.extend(std::iter::successors(first[self.order[place]], |&child| next[child]));
             place += 1;
         }
-        self.blocks.fill(1);
+        self.shares.copy_from_slice(&self.own);
         self.below.fill(0);
         for &rank in &self.order[1..] {
             self.depth[rank] = self.depth[self.parent[rank]] + self.latency[rank];
         }
         for &rank in self.order[1..].iter().rev() {
             let parent = self.parent[rank];
-            self.blocks[parent] += self.blocks[rank];
-            self.below[parent] = self.below[parent].max(self.below[rank] + self.latency[rank]);
+            self.shares[parent] += self.shares[rank];
+            if self.shares[rank] > 0 {
+                self.below[parent] = self.below[parent].max(self.below[rank] + self.latency[rank]);
+            }
         }
     }
 }

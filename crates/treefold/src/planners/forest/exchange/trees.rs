@@ -9,6 +9,7 @@
 
 use super::super::{farthest, ways::latency_over};
 use super::branches::{Branches, latency_of};
+use crate::blocks::{Blocks, share};
 use crate::bound::{exp2, rate_by_prices};
 use crate::planners::spanning::Route;
 use crate::random::Random;
@@ -34,12 +35,14 @@ const MOST_EXPONENT: f64 = 400.0;
 
 /// What is asked of trees.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Asked<'a> {
+    /// The blocks of ranks for each other; they are equal unless they are given.
+    pub blocks: Option<&'a Blocks>,
     /// How many trees each rank has.
     pub trees: u32,
     /// The most that the latency of a tree may exceed that of the farthest rank, as a factor.
     pub stretch: Option<f64>,
-    /// The bytes a second from each rank to each other one that no plan exceeds; infinite if that is unknown.
+    /// The bytes a second for each share that no plan exceeds; infinite if that is unknown.
     pub most: f64,
     /// The part of the bound with which the search ends.
     pub enough: f64,
@@ -80,20 +83,20 @@ pub(super) fn trees(topology: &Topology, asked: Asked) -> Option<Trees> {
 /// The trees in the making, and what links carry.
 struct Exchange<'a> {
     topology: &'a Topology,
-    asked: Asked,
+    asked: Asked<'a>,
     /// The trees, rank by rank.
     trees: Vec<Branches>,
     /// The latency that the trees of each rank may have, in picoseconds.
     limit: Vec<u64>,
-    /// The blocks that each link carries.
+    /// The shares that each link carries.
     load: Vec<u64>,
-    /// The seconds for which a block of one byte in all its trees occupies each link.
+    /// The seconds for which a share of one byte in all its trees occupies each link.
     slowness: Vec<f64>,
     /// The seconds that the busiest link needs at least.
     least: f64,
     /// The exponent of two by which a price rises with each second for which its link is busy.
     steepness: f64,
-    /// The price of each link, but for the factor that depends on how many blocks are added.
+    /// The price of each link, but for the factor that depends on how many shares are added.
     weight: Vec<f64>,
     /// The latency of each link, as a part of that between the farthest ranks, but at most 2.
     latency: Vec<f64>,
@@ -106,7 +109,7 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    fn new(topology: &'a Topology, asked: Asked) -> Self {
+    fn new(topology: &'a Topology, asked: Asked<'a>) -> Self {
         let farthest = farthest(topology);
         let most = farthest.iter().copied().max().unwrap_or(0).max(1) as f64;
         let limit = |&farthest: &u64| asked.stretch.map_or(u64::MAX / 4, |stretch| (farthest as f64 * stretch) as u64);
@@ -142,9 +145,9 @@ impl<'a> Exchange<'a> {
         for root in self.topology.rank_ids() {
             for _ in 0..self.asked.trees {
                 let mut tree = self.quickest(root)?;
-                for (route, blocks) in tree.routes_with_blocks() {
+                for (route, shares) in tree.routes_with_shares() {
                     for &link in route {
-                        self.load[link] += blocks;
+                        self.load[link] += shares;
                         self.set_price(link);
                     }
                 }
@@ -177,7 +180,8 @@ impl<'a> Exchange<'a> {
             (rank == root || !route.is_empty()).then(|| Route::from(route))
         };
         let routes: Option<Vec<Route>> = topology.rank_ids().map(route).collect();
-        Some(Branches::new(topology, root, routes?))
+        let shares = topology.rank_ids().map(|rank| share(self.asked.blocks, root, rank)).collect();
+        Some(Branches::new(topology, root, routes?, shares))
     }
 
     fn make_noise(&mut self) {
@@ -195,9 +199,9 @@ impl<'a> Exchange<'a> {
         self.weight[link] = exp2(exponent.min(MOST_EXPONENT));
     }
 
-    /// Returns the price of a link for so many more blocks.
-    fn price(&self, link: LinkId, blocks: u64) -> f64 {
-        let exponent = blocks as f64 * self.slowness[link] * self.steepness;
+    /// Returns the price of a link for so many more shares.
+    fn price(&self, link: LinkId, shares: u64) -> f64 {
+        let exponent = shares as f64 * self.slowness[link] * self.steepness;
         let rise = exp2(exponent.min(MOST_EXPONENT)) - 1.0;
         self.weight[link] * rise * self.noise[link] + TIE * self.latency[link]
     }
@@ -206,7 +210,7 @@ impl<'a> Exchange<'a> {
     fn prove(&mut self) {
         let price = |(weight, slowness): (&f64, &f64)| (weight * slowness).max(f64::MIN_POSITIVE);
         let prices = self.weight.iter().zip(&self.slowness).map(price).collect();
-        self.least = self.least.max(1.0 / rate_by_prices(self.topology, prices));
+        self.least = self.least.max(1.0 / rate_by_prices(self.topology, self.asked.blocks, prices));
     }
 
     /// Returns the seconds for which the busiest link is busy.
@@ -227,12 +231,15 @@ impl<'a> Exchange<'a> {
     /// Gives each rank of a tree the cheapest route for it and all below it.
     fn improve(&mut self, tree: &mut Branches) {
         for rank in tree.deepest_first() {
-            let blocks = tree.blocks(rank);
-            self.carry(tree, rank, |load| *load -= blocks);
-            if let Some(route) = self.cheapest(tree, rank, blocks) {
-                tree.replace(self.topology, rank, route);
+            if tree.is_loose(rank) {
+                continue;
             }
-            self.carry(tree, rank, |load| *load += blocks);
+            let shares = tree.shares(rank);
+            self.carry(tree, rank, |load| *load -= shares);
+            if let Some(route) = self.cheapest(tree, rank, shares) {
+                tree.reroute(self.topology, &route);
+            }
+            self.carry(tree, rank, |load| *load += shares);
         }
     }
 
@@ -245,20 +252,20 @@ impl<'a> Exchange<'a> {
     }
 
     /// Returns the cheapest route for the blocks of a rank; `None` if the present one is about as cheap.
-    fn cheapest(&mut self, tree: &Branches, rank: NodeId, blocks: u64) -> Option<Route> {
-        self.find_routes(rank, blocks);
+    fn cheapest(&mut self, tree: &Branches, rank: NodeId, shares: u64) -> Option<Route> {
+        self.find_routes(tree, rank, shares);
         self.price_to.clear();
         self.price_to.resize(self.topology.ranks() as usize, None);
         self.price_to[tree.root] = Some(0.0);
         // Blocks do not come from below.
         self.price_to[rank] = Some(f64::INFINITY);
-        let last: f64 = tree.route(rank).iter().map(|&link| self.price(link, blocks)).sum();
-        let present = last + self.price_of_way(tree, tree.parent(rank), blocks);
+        let last: f64 = tree.route(rank).iter().map(|&link| self.price(link, shares)).sum();
+        let present = last + self.price_of_way(tree, tree.parent(rank), shares);
         let (mut least, mut best) = (present * (1.0 - LEAST_SAVED), None);
-        for source in self.topology.rank_ids().filter(|&source| source != rank) {
+        for source in self.topology.rank_ids().filter(|&source| source != rank && !tree.is_loose(source)) {
             let last = self.search.cost(source);
             if last < least {
-                let price = last + self.price_of_way(tree, source, blocks);
+                let price = last + self.price_of_way(tree, source, shares);
                 if price < least && self.fits(tree, rank, source) {
                     (least, best) = (price, Some(source));
                 }
@@ -267,13 +274,13 @@ impl<'a> Exchange<'a> {
         best.map(|source| self.route_from(source))
     }
 
-    /// Finds the cheapest routes into a rank that pass no other rank.
-    fn find_routes(&mut self, rank: NodeId, blocks: u64) {
+    /// Finds the cheapest routes into a rank that pass no other rank, but for those that are loose.
+    fn find_routes(&mut self, tree: &Branches, rank: NodeId, shares: u64) {
         self.search.start(rank);
         while let Some((node, cost)) = self.search.settle() {
-            if node == rank || !self.topology.is_rank(node) {
+            if node == rank || !self.topology.is_rank(node) || tree.is_loose(node) {
                 for &link in self.topology.incoming(node) {
-                    let price = cost + self.price(link, blocks);
+                    let price = cost + self.price(link, shares);
                     self.search.offer(self.topology.link(link).source, price, link);
                 }
             }
@@ -287,7 +294,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Returns the price of sending blocks from the root to a rank; infinite if that is below the rank in question.
-    fn price_of_way(&mut self, tree: &Branches, to: NodeId, blocks: u64) -> f64 {
+    fn price_of_way(&mut self, tree: &Branches, to: NodeId, shares: u64) -> f64 {
         let mut unknown = Vec::new();
         let mut rank = to;
         let mut price = loop {
@@ -298,7 +305,7 @@ impl<'a> Exchange<'a> {
             rank = tree.parent(rank);
         };
         for rank in unknown.into_iter().rev() {
-            price += tree.route(rank).iter().map(|&link| self.price(link, blocks)).sum::<f64>();
+            price += tree.route(rank).iter().map(|&link| self.price(link, shares)).sum::<f64>();
             self.price_to[rank] = Some(price);
         }
         price

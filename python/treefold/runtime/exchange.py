@@ -1,0 +1,33 @@
+"""All-to-alls with unequal blocks: arrays are cut by worker, and plans by rank."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treefold.blocks import Blocks
+from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.threads import Array
+
+
+def by_rank(sizes: Array, mapping: RankMapping) -> Blocks:
+    """Return the sizes of blocks rank by rank; those that are given are worker by worker."""
+    order = list(mapping.worker_of_rank)
+    return sizes[np.ix_(order, order)].astype(np.uint64)
+
+
+def is_empty(sizes: Array) -> bool:
+    """Tell whether no worker has anything for another one."""
+    return not (sizes.sum() - sizes.trace())
+
+
+def reordered(array: Array, sizes: Array, order: Sequence[int]) -> Array:
+    """Return a copy of a flat array, which has blocks of these sizes, with its blocks in another order."""
+    ends = np.cumsum(sizes)
+    blocks = np.split(array, ends[:-1])
+    return np.concatenate([blocks[place] for place in order])
+
+
+def own_block(array: Array, sizes: Array, worker: int) -> Array:
+    """Return a copy of the block that a worker has for itself in its flat array."""
+    first = int(sizes[worker, :worker].sum())
+    return array[first : first + int(sizes[worker, worker])].copy()
