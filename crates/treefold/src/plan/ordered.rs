@@ -1,11 +1,11 @@
 //! The alpha-beta model of an ordered phase, in which every link sends its messages in the order of their steps.
 //!
 //! A message starts when its data are there and all messages of earlier steps have left the links of its route; it
-//! occupies each of them for its bytes and the link's overhead, and arrives after the latency of its route. So the time
-//! is that of the longest chain of messages, each of which waits for the one before it. Cost: linear in the messages,
-//! for each size.
+//! occupies all of them for as long as the slowest needs for its bytes and its overhead, and arrives after the latency
+//! of its route. So the time is that of the longest chain of messages, each of which waits for the one before it. Cost:
+//! linear in the messages, for each size.
 
-use super::pipeline::route_latency;
+use super::pipeline::propagation;
 use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, step_number};
 use crate::topology::LinkId;
 use crate::units::Bytes;
@@ -80,8 +80,7 @@ impl OrderedPhase {
     }
 
     fn add(&mut self, plan: &Draft, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) {
-        let overheads: f64 = route.iter().map(|&link| self.of_link[link].1).sum();
-        let latency = route_latency(&plan.topology, route) - overheads;
+        let latency = propagation(&plan.topology, route).seconds();
         let firsts = (self.links.len() as u32, self.after.len() as u32);
         self.links.extend_from_slice(route);
         self.after.extend_from_slice(after);
@@ -102,13 +101,9 @@ impl OrderedPhase {
             let ready = self.after[after].iter().map(|&before| arrival[before as usize]).fold(0.0, f64::max);
             let start = route.iter().map(|&link| free[link]).fold(ready, f64::max);
             let bytes = size.get() as f64 * message.units as f64 / self.units as f64;
-            let mut longest = 0.0f64;
-            for &link in route {
-                let (a_byte, a_message) = self.of_link[link];
-                let busy = a_message + bytes * a_byte;
-                free[link] = start + busy;
-                longest = longest.max(busy);
-            }
+            let busy = |&link: &LinkId| self.of_link[link].1 + bytes * self.of_link[link].0;
+            let longest = route.iter().map(busy).fold(0.0f64, f64::max);
+            route.iter().for_each(|&link| free[link] = start + longest);
             arrival[number] = start + longest + message.latency;
         }
         arrival.into_iter().fold(0.0, f64::max)

@@ -285,12 +285,18 @@ fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
     route.iter().map(|&id| topology.link(id).overhead.seconds()).fold(0.0, f64::max)
 }
 
-/// Returns the seconds that the first byte of a message needs: for links, overheads, and the nodes that it passes. A
-/// switch or relay from which a tree sends it on counts as passed.
+/// Returns the seconds that the first byte of a message needs: for links, overheads, and the nodes that it passes.
 pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
+    let overheads = route.iter().map(|&link| topology.link(link).overhead).sum::<Time>();
+    (propagation(topology, route) + overheads).seconds()
+}
+
+/// Returns the time for which a byte is under way: on links, and in the nodes that it passes. A switch or relay from
+/// which a tree sends it on counts as passed.
+pub(crate) fn propagation(topology: &Topology, route: &[LinkId]) -> Time {
     let sources = route.iter().map(|&link| topology.link(link).source);
     let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));
     let passed = passed.map(|(_, node)| topology.node(node).latency);
-    let links = route.iter().map(|&link| topology.link(link).delay());
-    links.chain(passed).sum::<Time>().seconds()
+    let links = route.iter().map(|&link| topology.link(link).latency);
+    links.chain(passed).sum::<Time>()
 }

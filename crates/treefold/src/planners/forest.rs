@@ -52,13 +52,15 @@ const PIECES_OF_BLOCKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// The most pieces that all trees of a rank send in an all-to-all.
 const MOST_PIECES: u32 = 32;
 /// The most messages that are put in order.
-const MOST_MESSAGES: usize = 1 << 18;
+const MOST_MESSAGES: usize = 1 << 16;
 /// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less.
 const LEAST_BYTES: f64 = 16.0;
 /// The most ranks for which a plan with the fewest steps is tried.
 const MOST_RANKS_IN_STEPS: u32 = 32;
 /// The least part of the time that is latency where such a plan is tried.
 const LEAST_LATENCY: f64 = 0.05;
+/// The part of the time that twice as many pieces may cost where still more are tried.
+const MOST_LOSS: f64 = 0.01;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 0.005;
 
@@ -104,11 +106,22 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
         Collective::AllToAll => (Halves::Down, Roots::Personalized(options.blocks.clone())),
     };
     let forests = forests(topology, roots);
-    let forms = forests.iter().flat_map(|grown| {
-        let sendings = sendings(options, grown.trees).into_iter();
-        sendings.map(move |sending| Form { topology, grown, sending, halves, options })
-    });
-    let mut timed: Vec<(Form, Seconds)> = forms.filter_map(|form| form.seconds().map(|time| (form, time))).collect();
+    let mut timed: Vec<(Form, Seconds)> = Vec::new();
+    for grown in forests.iter() {
+        for sendings in sendings(options, grown.trees) {
+            let mut before = None;
+            for sending in sendings {
+                let form = Form { topology, grown, sending, halves, options };
+                let Some(time) = form.seconds() else { continue };
+                timed.push((form, time));
+                // More pieces do not help any more.
+                if before.is_some_and(|before: Seconds| time.get() > before.get() * (1.0 + MOST_LOSS)) {
+                    break;
+                }
+                before = Some(time);
+            }
+        }
+    }
     timed.sort_by_key(|(form, _)| form.messages());
     let Some(&(_, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
         misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
@@ -160,17 +173,18 @@ enum Sending {
     Ordered(u32),
 }
 
-/// Returns the ways of sending that are tried for so many trees of a rank.
-fn sendings(options: &Options, trees: u32) -> Vec<Sending> {
+/// Returns the ways of sending that are tried for so many trees of a rank: several lists, of which each goes on as long
+/// as the next one is better.
+fn sendings(options: &Options, trees: u32) -> Vec<Vec<Sending>> {
     if !options.pipeline {
-        return vec![Sending::Streamed];
+        return vec![vec![Sending::Streamed]];
     }
     if !options.collective.is_personalized() {
-        return std::iter::once(Sending::Paced).chain(PIECES.map(Sending::Ordered)).collect();
+        return vec![vec![Sending::Paced], PIECES.map(Sending::Ordered).to_vec()];
     }
     // Edges carry unlike numbers of blocks. At paces that suit the busiest link, most would be slower than they can be.
     let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * trees <= MOST_PIECES);
-    [Sending::Paced, Sending::Streamed].into_iter().chain(pieces.map(Sending::Ordered)).collect()
+    vec![vec![Sending::Paced], vec![Sending::Streamed], pieces.map(Sending::Ordered).collect()]
 }
 
 /// What a plan is made of.
@@ -228,8 +242,7 @@ impl Form<'_> {
         if !matches!(self.sending, Sending::Ordered(_)) {
             return (!is_small || self.grown.trees == 1).then(|| Profile::of(&self.draft()).seconds(self.options.size));
         }
-        let is_possible = self.grown.has_single_links() && self.messages() <= MOST_MESSAGES;
-        if is_small || !is_possible {
+        if is_small || self.messages() > MOST_MESSAGES {
             return None;
         }
         let Steps { up, down } = self.ordered()?;
@@ -354,10 +367,4 @@ fn farthest(topology: &Topology) -> Vec<u64> {
     let passing = |node| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
     let from = |source| distances_passing(topology, source, passing).into_iter().max().unwrap_or_default();
     topology.rank_ids().map(|source| from(source).picoseconds()).collect()
-}
-
-impl Grown {
-    fn has_single_links(&self) -> bool {
-        self.down.iter().chain(self.up.iter().flatten()).flatten().all(|route| route.len() == 1)
-    }
 }

@@ -1,16 +1,20 @@
 //! The order in which links send the parts of trees (list scheduling; Graham 1966).
 //!
-//! A link sends one message at a time. When it is idle, it begins with the waiting message whose data have farthest to
-//! go from there. Steps say the same without times: a message has a later step than the one that brings its data, and
+//! A message occupies all links of its route, and a link serves one message at a time. When it is idle, it begins with
+//! the waiting message whose data have farthest to go from there, if the other links of its route are idle, too. Steps say the same without times: a message has a later step than the one that brings its data, and
 //! than the one before it on the same link. Cost: O(m log m) for m messages.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::blocks::{Blocks, share};
+use crate::plan::pipeline::propagation;
 use crate::plan::{MAX_STEPS, Step};
 use crate::planners::spanning::Route;
 use crate::topology::{LinkId, NodeId, Topology};
+
+/// So many messages at a link are tried when it is idle; those that find other links of their routes occupied wait there.
+const TRIES: u32 = 32;
 
 /// The messages of a tree in order.
 #[derive(Debug, Clone)]
@@ -29,13 +33,15 @@ impl Ordered {
 }
 
 /// A message: an edge of a tree.
-struct Message {
-    link: LinkId,
+struct Message<'a> {
+    route: &'a [LinkId],
     /// The message that brings its data.
     after: Option<usize>,
-    /// The bytes of each share, and how many there are.
-    bytes: f64,
+    /// How many shares it carries.
     shares: u64,
+    /// The seconds for which it occupies the links of its route, and those until its first byte arrives.
+    busy: f64,
+    latency: f64,
     /// The seconds from its start until its data are everywhere below.
     to_go: f64,
     start: f64,
@@ -61,8 +67,8 @@ impl Carried<'_> {
     }
 }
 
-/// Orders the messages of trees, whose routes are single links, breadth-first; each edge of a tree carries so many
-/// bytes, or as many for each share of the ranks below it. Returns `None` if that takes more steps than a plan may have.
+/// Orders the messages of trees, whose routes stand breadth-first; each edge of a tree carries so many bytes, or as many
+/// for each share of the ranks below it. Returns `None` if that takes more steps than a plan may have.
 pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried) -> Option<Ordered> {
     let mut messages = messages_of(topology, trees, carried);
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); messages.len()];
@@ -71,95 +77,140 @@ pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: C
             following[before].push(number);
         }
     }
-    let (order, seconds) = served(topology, &mut messages, &following);
+    let (order, seconds) = Service::new(topology, &mut messages, &following).run();
     let mut last = vec![0u16; topology.links().len()];
     for number in order {
-        let Message { link, after, .. } = messages[number];
-        let before = after.map_or(0, |before| messages[before].step).max(last[link]);
+        let Message { route, after, .. } = messages[number];
+        let before = after.map_or(0, |before| messages[before].step);
+        let before = route.iter().map(|&link| last[link]).fold(before, u16::max);
         if before >= MAX_STEPS / 2 {
             return None;
         }
         messages[number].step = before + 1;
-        last[link] = before + 1;
+        route.iter().for_each(|&link| last[link] = before + 1);
     }
     let mut rest = messages.iter().map(|message| Step::new(message.step).expect("steps count from 1"));
     let steps = trees.iter().map(|(routes, _)| rest.by_ref().take(routes.len()).collect()).collect();
     Some(Ordered { steps, seconds })
 }
 
-fn messages_of(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried) -> Vec<Message> {
-    let mut messages = Vec::with_capacity(trees.iter().map(|(routes, _)| routes.len()).sum());
+fn messages_of<'a>(topology: &Topology, trees: &[(&'a [Route], f64)], carried: Carried) -> Vec<Message<'a>> {
+    let mut messages: Vec<Message> = Vec::with_capacity(trees.iter().map(|(routes, _)| routes.len()).sum());
     let adds_up = matches!(carried, Carried::Blocks(_));
     let mut into = vec![None; topology.nodes().len()];
     for &(routes, bytes) in trees {
         into.fill(None);
         let first = messages.len();
-        let root = routes.first().map(|route| topology.link(route[0]).source);
+        let source_of = |route: &Route| topology.link(route[0]).source;
+        let root = routes.first().map(source_of);
         for route in routes {
-            let link = route[0];
-            let after = into[topology.link(link).source];
-            let target = topology.link(link).target;
+            let (source, target) = (source_of(route), topology.link(route[route.len() - 1]).target);
+            let (after, shares) = (into[source], root.map_or(0, |root| carried.own(root, target)));
             into[target] = Some(messages.len());
-            let shares = root.map_or(0, |root| carried.own(root, target));
-            messages.push(Message { link, after, bytes, shares, to_go: 0.0, start: 0.0, step: 0 });
+            let latency = propagation(topology, route).seconds();
+            messages.push(Message { route, after, shares, busy: 0.0, latency, to_go: 0.0, start: 0.0, step: 0 });
         }
         for number in (first..messages.len()).rev() {
-            messages[number].to_go += seconds_of(topology, &messages[number]);
-            if let Some(before) = messages[number].after {
-                messages[before].to_go = messages[before].to_go.max(messages[number].to_go);
-                messages[before].shares += messages[number].shares * u64::from(adds_up);
+            let message = &mut messages[number];
+            message.busy = busy_seconds(topology, message.route, bytes * message.shares as f64);
+            message.to_go += message.latency + message.busy;
+            let (to_go, shares) = (message.to_go, message.shares);
+            if let Some(before) = message.after {
+                messages[before].to_go = messages[before].to_go.max(to_go);
+                messages[before].shares += shares * u64::from(adds_up);
             }
         }
     }
     messages
 }
 
-/// Returns the seconds from the start of a message until it has arrived.
-fn seconds_of(topology: &Topology, message: &Message) -> f64 {
-    topology.link(message.link).latency.seconds() + busy_seconds(topology, message)
+/// Returns the seconds for which a message occupies the links of its route.
+fn busy_seconds(topology: &Topology, route: &[LinkId], bytes: f64) -> f64 {
+    let of_link = |&link: &LinkId| {
+        let link = topology.link(link);
+        link.overhead.seconds() + link.bandwidth.seconds_for(bytes).get()
+    };
+    route.iter().map(of_link).fold(0.0, f64::max)
 }
 
-/// Returns the seconds for which a message occupies its link.
-fn busy_seconds(topology: &Topology, message: &Message) -> f64 {
-    let link = topology.link(message.link);
-    link.overhead.seconds() + link.bandwidth.seconds_for(message.bytes * message.shares as f64).get()
+/// The messages on their way. One that is ready waits at a link of its route: at one that is occupied, if any is.
+struct Service<'a, 'b> {
+    messages: &'b mut [Message<'a>],
+    following: &'b [Vec<usize>],
+    /// The messages that wait at each link, by how long they have to go.
+    waiting: Vec<BinaryHeap<Waiting>>,
+    free_at: Vec<f64>,
+    /// What happens at a time, whose bits are ordered as the times are: messages get ready, and links get free.
+    calendar: BTreeMap<u64, (Vec<usize>, Vec<LinkId>)>,
 }
 
-/// Starts all messages; returns them in the order of their starts, and when the last one has arrived.
-fn served(topology: &Topology, messages: &mut [Message], following: &[Vec<usize>]) -> (Vec<usize>, f64) {
-    let links = topology.links().len();
-    let mut waiting: Vec<BinaryHeap<(u64, Reverse<usize>)>> = vec![BinaryHeap::new(); links];
-    let mut free_at = vec![0.0f64; links];
-    // What happens at a time, whose bits are ordered as the times are: messages get ready, and links get free.
-    let mut calendar: BTreeMap<u64, (Vec<usize>, Vec<LinkId>)> = BTreeMap::new();
-    let roots = (0..messages.len()).filter(|&number| messages[number].after.is_none());
-    calendar.entry(0).or_default().0.extend(roots);
-    let (mut order, mut end) = (Vec::with_capacity(messages.len()), 0.0f64);
-    while let Some((bits, (ready, mut links))) = calendar.pop_first() {
-        let now = f64::from_bits(bits);
-        for number in ready {
-            // Times are not negative, so their bits are ordered as they are.
-            waiting[messages[number].link].push((messages[number].to_go.to_bits(), Reverse(number)));
-            links.push(messages[number].link);
+/// The bits of the seconds that a message has to go, which are ordered as these are, and the message.
+type Waiting = (u64, Reverse<usize>);
+
+impl<'a, 'b> Service<'a, 'b> {
+    fn new(topology: &Topology, messages: &'b mut [Message<'a>], following: &'b [Vec<usize>]) -> Self {
+        let links = topology.links().len();
+        let roots = (0..messages.len()).filter(|&number| messages[number].after.is_none()).collect();
+        let calendar = BTreeMap::from([(0, (roots, Vec::new()))]);
+        Self { messages, following, waiting: vec![BinaryHeap::new(); links], free_at: vec![0.0; links], calendar }
+    }
+
+    /// Starts all messages; returns them in the order of their starts, and when the last one has arrived.
+    fn run(mut self) -> (Vec<usize>, f64) {
+        let (mut order, mut end) = (Vec::with_capacity(self.messages.len()), 0.0f64);
+        while let Some((bits, (ready, mut links))) = self.calendar.pop_first() {
+            for number in ready {
+                let link = self.messages[number].route[0];
+                self.wait(number, link);
+                links.push(link);
+            }
+            self.start_at(f64::from_bits(bits), links, &mut order);
         }
+        for message in &*self.messages {
+            end = end.max(message.start + (message.latency + message.busy));
+        }
+        (order, end)
+    }
+
+    fn wait(&mut self, number: usize, link: LinkId) {
+        self.waiting[link].push((self.messages[number].to_go.to_bits(), Reverse(number)));
+    }
+
+    /// Starts those messages at these links that find all links of their routes free, those that have farthest to go
+    /// first.
+    fn start_at(&mut self, now: f64, mut links: Vec<LinkId>, order: &mut Vec<usize>) {
         links.sort_unstable();
         links.dedup();
-        for link in links {
-            if free_at[link] > now {
+        let top = |waiting: &[BinaryHeap<Waiting>], link: LinkId, tries: u32| {
+            waiting[link].peek().filter(|_| tries > 0).map(|&first| (first, link, tries))
+        };
+        let mut first: BinaryHeap<(Waiting, LinkId, u32)> =
+            links.iter().filter_map(|&link| top(&self.waiting, link, TRIES)).collect();
+        while let Some((_, link, tries)) = first.pop() {
+            if self.free_at[link] > now {
                 continue;
             }
-            let Some((_, Reverse(number))) = waiting[link].pop() else { continue };
-            messages[number].start = now;
-            order.push(number);
-            let (free, arrival) =
-                (now + busy_seconds(topology, &messages[number]), now + seconds_of(topology, &messages[number]));
-            free_at[link] = free;
-            end = end.max(arrival);
-            calendar.entry(free.to_bits()).or_default().1.push(link);
-            if !following[number].is_empty() {
-                calendar.entry(arrival.to_bits()).or_default().0.extend(&following[number]);
+            let Some((_, Reverse(number))) = self.waiting[link].pop() else { continue };
+            let route = self.messages[number].route;
+            match route.iter().find(|&&other| self.free_at[other] > now) {
+                Some(&occupied) => self.wait(number, occupied),
+                None => {
+                    self.start(number, now);
+                    order.push(number);
+                }
             }
+            first.extend(top(&self.waiting, link, tries - 1));
         }
     }
-    (order, end)
+
+    fn start(&mut self, number: usize, now: f64) {
+        let Message { route, busy, latency, .. } = self.messages[number];
+        self.messages[number].start = now;
+        let (free, arrival) = (now + busy, now + (latency + busy));
+        route.iter().for_each(|&link| self.free_at[link] = free);
+        self.calendar.entry(free.to_bits()).or_default().1.extend(route);
+        if !self.following[number].is_empty() {
+            self.calendar.entry(arrival.to_bits()).or_default().0.extend(&self.following[number]);
+        }
+    }
 }

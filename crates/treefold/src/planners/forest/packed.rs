@@ -12,6 +12,8 @@ use crate::planners::spanning::Route;
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
 
+/// The factor for the price of a link out of a root that no tree of the root takes.
+const UNUSED: f64 = 0.5;
 /// How steeply prices rise in the first pass and in the last one: by e to this power from an unused link to a full one.
 const STEEPNESS: (f64, f64) = (30.0, 200.0);
 /// The most that a link costs which is too narrow for one tree, and the binary logarithm of that.
@@ -129,6 +131,7 @@ impl<'a> Packing<'a> {
             self.load[*link] -= 1;
         }
         self.set_prices();
+        self.favour_unused_links(root);
         self.ways.price(&self.prices);
         let limit = self.wanted.stretch.map_or(u64::MAX / 4, |stretch| (self.farthest[root] as f64 * stretch) as u64);
         let into = low_tree(&self.ways, root, self.topology.ranks(), limit)?;
@@ -136,6 +139,19 @@ impl<'a> Packing<'a> {
         routes.iter().flatten().for_each(|&link| self.load[link] += 1);
         self.trees[root][number] = routes;
         Some(())
+    }
+
+    /// Makes those links out of a root cheaper for its trees that none of them takes: no link should be idle until what
+    /// others send has come to it. Links to switches are busy anyway.
+    fn favour_unused_links(&mut self, root: NodeId) {
+        if !self.topology.is_direct() {
+            return;
+        }
+        for &link in self.topology.outgoing(root) {
+            if !self.trees[root].iter().flatten().any(|route| route.contains(&link)) {
+                self.prices[link] *= UNUSED;
+            }
+        }
     }
 
     /// Sets the price of each link; the dearest one has about 1, except that links which are too narrow for one tree

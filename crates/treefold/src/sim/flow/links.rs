@@ -130,9 +130,9 @@ impl<'a> SharedLinks<'a> {
         QueueId::new(self.queues.len() - 1)
     }
 
-    /// Returns the link by which the messages of `queue` leave their source.
-    pub fn port(&self, queue: QueueId) -> LinkId {
-        self.queues[queue].route[0]
+    /// Returns the links that the messages of `queue` take.
+    pub fn route(&self, queue: QueueId) -> &'a [LinkId] {
+        self.queues[queue].route
     }
 
     /// Says how long after a message of `bytes` has left `queue` it is received: alone it takes all delays of its route

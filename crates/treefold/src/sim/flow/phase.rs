@@ -36,10 +36,10 @@ struct Passed {
 }
 
 /// The messages that may leave by a port.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Port {
-    /// First message of the next step, if there is one.
-    next: Option<MessageId>,
+    /// How many of its messages belong to steps that have begun.
+    begun: u32,
     /// Messages of this step that have not left.
     open: u32,
 }
@@ -74,22 +74,28 @@ impl Run {
     /// Makes a run of a phase of job `job` that begins now; it records its transfers if `phase` tells which phase that
     /// is.
     pub fn new(workload: Workload, job: usize, links: &mut SharedLinks, now: Instant, phase: Option<u16>) -> Self {
-        let obstacles = |message: &workload::Message| {
+        let obstacles = |message: &workload::Message, route| {
             let parts = &workload.parts_of[range(&message.parts)];
             let gates = parts.iter().filter(|&&part| workload.parts[part as usize].before.is_some()).count();
-            gates as u32 + u32::from(message.step.is_some())
+            let ports = if message.step.is_some() { workload.ports(route).len() } else { 0 };
+            (gates + ports) as u32
         };
-        let first = |message| Progress { obstacles: obstacles(message), ..Progress::default() };
         let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
         let queue_of = |message: &workload::Message| match message.rate_limit.0.is_finite() {
             true => links.add_paced(job, message.lane, message.rate_limit),
             false => links.queue_of(job, message.lane),
         };
         let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
+        let first = |(message, &queue): (_, &QueueId)| Progress {
+            obstacles: obstacles(message, links.route(queue)),
+            ..Progress::default()
+        };
+        let ports = vec![Port::default(); workload.on_port.rows().len()];
+        let progress = workload.messages.iter().zip(&queue).map(first).collect();
         Self {
-            progress: workload.messages.iter().map(first).collect(),
+            progress,
             passed: workload.gates.iter().map(closed).collect(),
-            ports: workload.first_on_port.iter().map(|&next| Port { next, open: 0 }).collect(),
+            ports,
             calendar: Calendar::default(),
             queue,
             version: vec![0; links.num_queues()],
@@ -178,10 +184,11 @@ impl Run {
     fn after_departure(&mut self, id: MessageId, links: &mut SharedLinks) {
         let message = &self.workload.messages[id];
         if message.step.is_some() {
-            let port = links.port(self.queue[id]).index();
-            self.ports[port].open -= 1;
-            if self.ports[port].open == 0 {
-                self.open_step(port, links);
+            for port in self.workload.ports(links.route(self.queue[id])) {
+                self.ports[port.index()].open -= 1;
+                if self.ports[port.index()].open == 0 {
+                    self.open_step(port.index(), links);
+                }
             }
         } else if self.progress[id].started < message.chunks {
             self.clear_obstacle(id, links);
@@ -190,15 +197,16 @@ impl Run {
 
     /// Opens `port` for the messages of its next step.
     fn open_step(&mut self, port: usize, links: &mut SharedLinks) {
-        let mut next = self.ports[port].next;
-        let Some(first) = next else { return };
-        let step = self.workload.messages[first].step;
-        while let Some(message) = next.filter(|&message| self.workload.messages[message].step == step) {
-            self.ports[port].open += 1;
+        let first = self.ports[port].begun as usize;
+        let step_of = |workload: &Workload, message: &MessageId| workload.messages[*message].step;
+        let rest = &self.workload.on_port.row(port)[first..];
+        let Some(step) = rest.first().map(|message| step_of(&self.workload, message)) else { return };
+        let count = rest.iter().take_while(|message| step_of(&self.workload, message) == step).count();
+        self.ports[port] = Port { begun: (first + count) as u32, open: count as u32 };
+        for place in first..first + count {
+            let message = self.workload.on_port.row(port)[place];
             self.clear_obstacle(message, links);
-            next = self.workload.messages[message].next_on_port;
         }
-        self.ports[port].next = next;
     }
 
     /// Takes off one of the things for which a message's next chunk waits.

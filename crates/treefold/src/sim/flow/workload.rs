@@ -9,9 +9,10 @@
 use std::ops::Range;
 
 use super::quantities::{Amount, Rate};
+use crate::plan::schedule::Csr;
 use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, order_by_step, pipeline};
 use crate::sim::numbers::numbers;
-use crate::topology::NodeId;
+use crate::topology::{LinkId, NodeId};
 use crate::units::Bytes;
 
 numbers! {
@@ -34,8 +35,6 @@ pub(super) struct Message {
     pub parts: Range<u32>,
     /// Its step; `None` in streams.
     pub step: Option<Step>,
-    /// The message that leaves next by the same port, in order of steps; in streams there is none.
-    pub next_on_port: Option<MessageId>,
 }
 
 /// An edge of a tree.
@@ -63,8 +62,10 @@ pub(super) struct Workload {
     pub gates: Vec<Gate>,
     /// Parts, message by message.
     pub parts_of: Vec<u32>,
-    /// The first message of each port, in order of steps; in streams there are no ports.
-    pub first_on_port: Vec<Option<MessageId>>,
+    /// The messages of each port, in order of steps; in streams there are no ports.
+    pub on_port: Csr<MessageId>,
+    /// Whether every link of a route is a port, and not only the first.
+    pub all_links_are_ports: bool,
     /// The halves of all trees, in the order of their parts.
     halves: Vec<TreeHalf>,
 }
@@ -109,6 +110,27 @@ impl Workload {
     pub fn origin(&self, message: MessageId) -> TreeHalf {
         let part = self.parts_of[self.messages[message].parts.start as usize];
         self.halves[self.halves.partition_point(|half| half.first_part <= part) - 1]
+    }
+
+    /// Returns those links of a message's route on which it keeps order.
+    pub fn ports<'a>(&self, route: &'a [LinkId]) -> &'a [LinkId] {
+        if self.all_links_are_ports { route } else { &route[..1] }
+    }
+
+    /// Lists the messages of each port, in the order in which they stand.
+    fn messages_of_ports(&self, routes: &LaneRoutes, links: usize) -> Csr<MessageId> {
+        let ports = || self.messages.iter().map(|message| self.ports(routes.of(message.lane)));
+        let mut first = vec![0u64; links + 1];
+        ports().flatten().for_each(|port| first[port.index() + 1] += 1);
+        (0..links).for_each(|link| first[link + 1] += first[link]);
+        let (mut next, mut items) = (first.clone(), vec![MessageId::new(0); first[links] as usize]);
+        for (number, ports) in (0..).zip(ports()) {
+            for &port in ports {
+                items[next[port.index()] as usize] = MessageId::new(number);
+                next[port.index()] += 1;
+            }
+        }
+        Csr { first, items }
     }
 }
 
@@ -171,7 +193,6 @@ impl<'a> Compiler<'a> {
                 rate_limit: Rate(bytes.0 * f64::from(chunks) * self.limit_per_byte),
                 parts: part..part + 1,
                 step,
-                next_on_port: None,
             });
         }
         edges
@@ -188,23 +209,15 @@ impl<'a> Compiler<'a> {
 
     /// Brings the parts of each step and lane together, and puts the messages of each port in order of their steps.
     fn messages_of_steps(&mut self, routes: &LaneRoutes) {
-        let Workload { messages: single, parts, parts_of, first_on_port, .. } = &mut self.workload;
+        let Workload { messages: single, parts, parts_of, .. } = &mut self.workload;
         let mut messages: Vec<Message> = Vec::with_capacity(single.len());
         let mut message_on_lane: Vec<Option<MessageId>> = vec![None; 2 * self.plan.lanes.len()];
         for &part in &order_by_step(single.iter().map(|message| message.step), self.phase.steps) {
             let Message { lane, bytes, step, .. } = single[part as usize];
             let same_step = message_on_lane[lane.index()].filter(|&message| messages[message].step == step);
             let id = same_step.unwrap_or_else(|| {
-                let (rate_limit, next_on_port) = (Rate(f64::INFINITY), None);
-                messages.push(Message {
-                    lane,
-                    chunks: 1,
-                    bytes: Amount::ZERO,
-                    rate_limit,
-                    parts: 0..0,
-                    step,
-                    next_on_port,
-                });
+                let (bytes, rate_limit) = (Amount::ZERO, Rate(f64::INFINITY));
+                messages.push(Message { lane, chunks: 1, bytes, rate_limit, parts: 0..0, step });
                 MessageId::new(messages.len() as u32 - 1)
             });
             message_on_lane[lane.index()] = Some(id);
@@ -224,8 +237,9 @@ impl<'a> Compiler<'a> {
             parts_of[places.end as usize] = number;
             places.end += 1;
         }
-        *first_on_port = chain_ports(&mut messages, routes, self.plan.topology.links().len());
         *single = messages;
+        self.workload.all_links_are_ports = self.phase.pace == Pace::Ordered;
+        self.workload.on_port = self.workload.messages_of_ports(routes, self.plan.topology.links().len());
     }
 }
 
@@ -238,17 +252,4 @@ fn sibling_runs(edges: &[Edge], first: u32) -> Vec<(Range<u32>, NodeId)> {
         (parts, run[0].parent)
     };
     edges.chunk_by(|a, b| a.parent == b.parent).map(of_run).collect()
-}
-
-/// Links the messages that leave by the same link, in the order in which they stand; returns the first of each link.
-fn chain_ports(messages: &mut [Message], routes: &LaneRoutes, links: usize) -> Vec<Option<MessageId>> {
-    let (mut first, mut last): (_, Vec<Option<MessageId>>) = (vec![None; links], vec![None; links]);
-    for id in (0..messages.len() as u32).map(MessageId::new) {
-        let port = routes.of(messages[id.index()].lane)[0].index();
-        match last[port].replace(id) {
-            None => first[port] = Some(id),
-            Some(before) => messages[before.index()].next_on_port = Some(id),
-        }
-    }
-    first
 }
