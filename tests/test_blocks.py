@@ -58,7 +58,7 @@ def test_other_blocks_go_along_the_same_trees():
     changed = plan.with_blocks(SIZES)
     assert changed.blocks.tolist() == SIZES and treefold.check(changed)
     assert changed.fingerprint != plan.fingerprint
-    with pytest.raises(treefold.TreefoldError, match="made for other blocks: .* does not reach"):
+    with pytest.raises(treefold.TreefoldError, match=r"made for other blocks: .* does not reach"):
         changed.with_blocks(np.ones((4, 4), int))
     with pytest.raises(treefold.TreefoldError, match="this is a plan of an all-reduce"):
         treefold.plan("torus:2x2").with_blocks(SIZES)
@@ -136,7 +136,7 @@ def test_files_hold_sizes_with_units(tmp_path):
     for name in ("a.csv", "a.json"):
         assert blocks.matrix(tmp_path / name, 2).tolist() == [[0, 4096], [1024, 0]]
     (tmp_path / "a.txt").write_text("0")
-    with pytest.raises(treefold.TreefoldError, match="write a matrix as .csv or .json"):
+    with pytest.raises(treefold.TreefoldError, match=r"write a matrix as \.csv or \.json"):
         blocks.matrix(tmp_path / "a.txt", 2)
 
 

@@ -75,6 +75,7 @@ BASES = {
 EFFECTS = {
     "topology": {"--output": ["other.json"], "--json": [], **NETWORK},
     "plan": {
+        "--blocks": ["blocks.csv", "--collective", "all-to-all"],
         "--collective": ["all-gather"],
         "--root": ["1", "--collective", "broadcast"],
         "--size": ["1KiB", "-o", "other.json"],
@@ -93,6 +94,7 @@ EFFECTS = {
         **NETWORK,
     },
     "bound": {
+        "--blocks": ["blocks.csv", "--collective", "all-to-all"],
         "--json": [],
         "--size": ["1KiB"],
         "--collective": ["all-gather"],
@@ -100,6 +102,7 @@ EFFECTS = {
         **{option: value for option, value in NETWORK.items() if option not in ("--rank-order", "--relays")},
     },
     "simulate": {
+        "--blocks": ["blocks.csv", "--collective", "all-to-all"],
         "--collective": ["all-gather"],
         "--root": ["3", "--collective", "broadcast", "--simulator", "flow"],
         "--size": ["1KiB"],
@@ -111,6 +114,7 @@ EFFECTS = {
         **SHORT,
     },
     "compare": {
+        "--blocks": ["blocks.csv", "--collective", "all-to-all"],
         "--collective": ["all-gather"],
         "--root": ["1", "--collective", "broadcast"],
         "--plot": PLOTTED,
@@ -220,6 +224,7 @@ def files(tmp_path_factory):
     """Returns a folder with the files that uses of commands name."""
     folder = tmp_path_factory.mktemp("effects")
     treefold.save(treefold.plan("full:4", "ring"), folder / "plan.json")
+    (folder / "blocks.csv").write_text("0,2,0,0\n" * 4, encoding="utf-8")
     (folder / "machine.toml").write_text("virtual_channels = 8\nbuffer_flits = 40\n", encoding="utf-8")
     return folder
 

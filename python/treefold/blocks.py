@@ -2,20 +2,21 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, Any
 
 from treefold import checks
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
 from treefold.files.reading import form_of, parse_csv, parse_json, read_bytes
 
-Blocks = NDArray[np.uint64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Blocks = NDArray[np.uint64]
 
 
-def matrix(given: ArrayLike | str | os.PathLike[str], ranks: int) -> Blocks:
+def matrix(given: "ArrayLike | str | os.PathLike[str]", ranks: int) -> "Blocks":
     """Return the sizes of blocks: row s has those that rank s sends, and column d those that rank d receives.
 
     Args:
@@ -42,7 +43,7 @@ def matrix(given: ArrayLike | str | os.PathLike[str], ranks: int) -> Blocks:
     return _sizes(given, ranks)
 
 
-def read(given: ArrayLike | str | os.PathLike[str] | None, collective: str, ranks: int) -> Blocks | None:
+def read(given: "ArrayLike | str | os.PathLike[str] | None", collective: str, ranks: int) -> "Blocks | None":
     """Return the sizes of blocks for a collective; None if none are given.
 
     Raises:
@@ -56,11 +57,11 @@ def read(given: ArrayLike | str | os.PathLike[str] | None, collective: str, rank
     return matrix(given, ranks)
 
 
-def size_or_default(given: int | str | None, blocks: Blocks | None) -> int:
+def size_or_default(given: int | str | None, blocks: "Blocks | None") -> int:
     """Return the size that is given, in bytes; by default that of the largest vector, or 64 MiB without blocks."""
     if given is not None:
         return checks.size(given)
-    return checks.DEFAULT_SIZE_BYTES if blocks is None else int(blocks.sum(axis=1, dtype=np.uint64).max())
+    return checks.DEFAULT_SIZE_BYTES if blocks is None else int(blocks.sum(axis=1).max())
 
 
 def _read(where: str) -> Any:
@@ -75,13 +76,17 @@ def _read(where: str) -> Any:
     return [row.cells for row in rows if not row.is_blank and not row.cells[0].startswith("#")]
 
 
-def _sizes(given: ArrayLike, ranks: int) -> Blocks:
+def _sizes(given: "ArrayLike", ranks: int) -> "Blocks":
     """Return the sizes that a matrix has."""
+    import numpy as np  # it takes a tenth of a second, and most commands need none
+
     if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.shape == (ranks, ranks):
         if given.min(initial=0) < 0:
             raise TreefoldError(f"blocks: size {given.min()} is negative; give whole numbers of bytes from 0 on")
         return given.astype(np.uint64)
     rows: Any = given.tolist() if isinstance(given, np.ndarray) else given
+    if _is_list(rows):
+        rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
     if not _is_list(rows) or not all(map(_is_list, rows)):
         raise TreefoldError(f"blocks {checks.shown(given)} are no matrix; give a row for each of {ranks} ranks")
     if len(rows) != ranks:
@@ -95,7 +100,7 @@ def _sizes(given: ArrayLike, ranks: int) -> Blocks:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _size(row: Sequence[Any], rank: int, other: int) -> int:

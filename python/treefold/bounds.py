@@ -1,15 +1,20 @@
 """Computes bounds: the rates and times that no plan on a network can beat."""
 
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING
 
 from treefold import checks
 from treefold._core import CollectiveBounds, Plan, Topology, collective_bounds, parse_collective
-from treefold.blocks import Blocks, size_or_default
+from treefold.blocks import size_or_default
 from treefold.blocks import read as read_blocks
 from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network
 from treefold.results import Bound, BoundReport, SizeBound
 from treefold.text import some
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from treefold.blocks import Blocks
 
 _SHOWN_RANKS = 4
 
@@ -41,7 +46,7 @@ def bound_at(
     size_bytes: int | str | None = None,
     collective: str = "all-reduce",
     root: int = 0,
-    blocks: ArrayLike | str | None = None,
+    blocks: "ArrayLike | str | None" = None,
 ) -> SizeBound:
     """Return the time that a collective takes at least for one size, and what limits it.
 
@@ -101,7 +106,7 @@ def least_seconds(plan: Plan, size_bytes: int) -> float:
 
 
 def collective_bounds_of(
-    network: Topology, collective: str, root: int, blocks: Blocks | None = None
+    network: Topology, collective: str, root: int, blocks: "Blocks | None" = None
 ) -> CollectiveBounds:
     """Return the bounds of a collective; `root` counts where it has one."""
     return collective_bounds(network, collective, root if COLLECTIVES[collective].has_root else 0, blocks)

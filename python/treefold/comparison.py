@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from treefold.options import PlannerArguments
 
+    class _Options(PlannerArguments, total=False):
+        blocks: ArrayLike | str | None
+
 
 class Interrupted(KeyboardInterrupt):
     """The user has interrupted a long call.
@@ -51,17 +54,15 @@ def compare(
     link_model: str = "propagation",
     collective: str = "all-reduce",
     root: int = 0,
-    blocks: "ArrayLike | str | None" = None,
-    **options: "Unpack[PlannerArguments]",
+    **options: "Unpack[_Options]",
 ) -> Comparison:
     """Predict the times of algorithms at several sizes, and mark the fastest of each size as `winner`.
 
     Args:
         network: A `Topology`, a spec, or the path of a file.
-        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all algorithms
-            that fit the network; one that takes long on large networks is included only if it takes seconds at
-            most (`treefold.planning.is_quick`). Every algorithm makes a new plan for each size. A named algorithm that
-            cannot plan is left out with a warning.
+        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all that fit
+            the network and take seconds at most (`treefold.planning.is_quick`). Every algorithm makes a new plan for
+            each size. A named algorithm that cannot plan is left out with a warning.
         sizes_bytes: A list of sizes, in bytes or as texts such as `1MiB`; or a range that doubles, such as `1KiB:4KiB`.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
             the packet simulator runs the plans. Each plan gets those options of the machine that it reads, and a
@@ -70,9 +71,8 @@ def compare(
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
-        blocks: The sizes of the blocks of an all-to-all if they are unequal, as for `treefold.plan`; at each size, the
-            largest vector has that size.
-        options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts.
+        options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts. And
+            `blocks`, as for `treefold.plan`: at each size, the largest vector has that size.
 
     Returns:
         The predictions, size by size; the rows of a size are in the order of the algorithms.
@@ -91,16 +91,16 @@ def compare(
         ['multitree', 'multitree', 'multitree']
 
     """
-    network = as_network(network)
+    network, blocks = as_network(network), options.pop("blocks", None)
     names = contenders(network, algorithms)
     sizes = _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
-    collective = checks.name("collective", collective, COLLECTIVES)
-    what: dict[str, Any] = {"collective": collective, "root": root, "blocks": blocks, "simulator": common.name}
+    what: dict[str, Any] = {"root": root, "blocks": blocks, "simulator": common.name}
+    what["collective"] = checks.name("collective", collective, COLLECTIVES)
     # Its algorithm, size and options are only the first of those that follow.
-    request = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
+    first = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
     asked = options_of(compare, names, options)
-    race = _Race(request, common_machine(network, names, common), link_model, asked, set())
+    race = _Race(first, common_machine(network, names, common), link_model, asked, set())
     rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
     for option in sorted(_given(race.simulator) - race.read):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)

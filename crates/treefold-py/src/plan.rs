@@ -7,6 +7,7 @@ use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Map;
+use treefold::blocks::Blocks;
 use treefold::error::Error;
 use treefold::ids::NodeId;
 use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
@@ -225,31 +226,26 @@ impl Plan {
     /// Return the plan of this all-to-all for blocks of other sizes, along the same trees.
     ///
     /// Args:
-    ///     blocks: A matrix with a row for each rank: the sizes of its blocks for all ranks, as whole numbers in any
-    ///         unit, as only their ratios count.
+    ///     blocks: A matrix with a row for each rank: the sizes of its blocks for all ranks, of which ratios count.
     ///
     /// Raises:
-    ///     TreefoldError: If the plan is not for an all-to-all, the matrix does not fit its ranks, or it was made for
-    ///         blocks that are empty where these are not.
+    ///     TreefoldError: If the plan is no all-to-all, or the matrix does not fit it or its own blocks.
     ///
     /// Example:
-    ///     >>> plan = treefold.plan("ring:3", "forest", collective="all-to-all")
-    ///     >>> plan.with_blocks([[0, 1, 0], [1, 0, 0], [4, 4, 0]]).blocks.tolist()
-    ///     [[0, 1, 0], [1, 0, 0], [4, 4, 0]]
+    ///     >>> treefold.plan("ring:2", collective="all-to-all").with_blocks([[0, 4], [2, 0]]).blocks.tolist()
+    ///     [[0, 2], [1, 0]]
     fn with_blocks<'py>(&self, py: Python<'py>, blocks: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let ranks = self.as_written().topology().ranks();
+        let ranks = self.topology().0.ranks();
         let rows = py.import("treefold.blocks")?.getattr("matrix")?.call1((blocks, ranks))?;
         let blocks = planning::blocks(ranks, Some(&rows.extract()?))?;
         py.detach(|| self.plan.with_blocks(blocks)).map(Self::new).map_err(raise)
     }
 
-    /// The sizes of the blocks of an all-to-all as a NumPy array with a row for each rank, divided by their greatest
-    /// common divisor; None if they are equal.
+    /// The sizes of blocks as a NumPy array with a row for each rank, divided by their common divisor; None if equal.
     #[getter]
     fn blocks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<u64>>>> {
-        let Some(blocks) = self.as_written().blocks() else { return Ok(None) };
-        let rows: Vec<Vec<u64>> = blocks.shares().map(Iterator::collect).collect();
-        Ok(Some(PyArray2::from_vec2(py, &rows)?))
+        let rows = |blocks: &Blocks| blocks.shares().map(Iterator::collect).collect::<Vec<Vec<u64>>>();
+        self.as_written().blocks().map(|blocks| Ok(PyArray2::from_vec2(py, &rows(blocks))?)).transpose()
     }
 
     /// Return a plan of only the reduce halves of all trees.

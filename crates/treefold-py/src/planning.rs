@@ -22,27 +22,27 @@ use crate::{raise, reported};
 type Planned<'py> = (Plan, Bound<'py, PyDict>);
 
 /// What a caller asks of a planner: a `treefold.planning.request.Request`, which explains the fields.
-#[derive(FromPyObject)]
-pub struct Request<'py> {
-    network: PyRef<'py, Topology>,
+struct Request {
+    network: Arc<treefold::topology::Topology>,
     algorithm: String,
-    size_bytes: Size,
-    collective: String,
-    root: u32,
-    blocks: Option<PyReadonlyArray2<'py, u64>>,
     simulator: String,
-    ranks_relay: bool,
-    options: Known<Options>,
+    /// The options, with what the plan is for.
+    options: Options,
 }
 
-impl Request<'_> {
-    /// Returns the network, and the options with what the plan is for.
-    fn read(&self) -> PyResult<(Arc<treefold::topology::Topology>, Options)> {
-        let collective: Collective = self.collective.parse().map_err(raise)?;
-        let network = Arc::clone(&self.network.0);
-        let blocks = blocks(network.ranks(), self.blocks.as_ref())?;
-        let (size, root, ranks_relay) = (self.size_bytes.0, NodeId(self.root), self.ranks_relay);
-        Ok((network, Options { size, collective, root, blocks, ranks_relay, ..self.options.0.clone() }))
+impl Request {
+    fn read(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let network = Arc::clone(&given.getattr("network")?.cast::<Topology>()?.get().0);
+        let collective: Collective = given.getattr("collective")?.extract::<String>()?.parse().map_err(raise)?;
+        let rows: Option<PyReadonlyArray2<'_, u64>> = given.getattr("blocks")?.extract()?;
+        let blocks = blocks(network.ranks(), rows.as_ref())?;
+        let size = given.getattr("size_bytes")?.extract::<Size>()?.0;
+        let root = NodeId(given.getattr("root")?.extract()?);
+        let ranks_relay = given.getattr("ranks_relay")?.extract()?;
+        let planner: Known<Options> = given.getattr("options")?.extract()?;
+        let options = Options { size, collective, root, blocks, ranks_relay, ..planner.0 };
+        let [algorithm, simulator] = ["algorithm", "simulator"].map(|name| given.getattr(name)?.extract());
+        Ok(Self { network, algorithm: algorithm?, simulator: simulator?, options })
     }
 }
 
@@ -56,10 +56,9 @@ pub fn blocks(ranks: u32, rows: Option<&PyReadonlyArray2<'_, u64>>) -> PyResult<
 /// Return the plan that is asked for, by a named algorithm, and the planner's proof; `listener` is told what is done.
 #[pyfunction]
 #[pyo3(signature = (request, listener=None))]
-pub fn plan<'py>(py: Python<'py>, request: Request<'py>, listener: Option<Py<PyAny>>) -> PyResult<Planned<'py>> {
-    let (topology, options) = request.read()?;
-    let algorithm = request.algorithm.as_str();
-    let work = |tell: planners::Listener| planners::plan_with_proof(algorithm, &topology, &options, tell);
+pub fn plan<'py>(py: Python<'py>, request: &Bound<'py, PyAny>, listener: Option<Py<PyAny>>) -> PyResult<Planned<'py>> {
+    let Request { network, algorithm, options, .. } = Request::read(request)?;
+    let work = |tell: planners::Listener| planners::plan_with_proof(&algorithm, &network, &options, tell);
     let (plan, proof) = told(py, listener, work)?;
     Ok((Plan::planned(plan), dictionary(py, &written(proof))?))
 }
@@ -125,10 +124,10 @@ impl Candidate {
 /// Return the plan that is the fastest by the simulator of the request, and a candidate for each algorithm.
 #[pyfunction]
 #[pyo3(signature = (request, listener=None))]
-pub fn choose(py: Python<'_>, request: Request<'_>, listener: Option<Py<PyAny>>) -> PyResult<Chosen> {
-    let simulator: Simulator = request.simulator.parse().map_err(raise)?;
-    let (topology, options) = request.read()?;
-    let work = |tell: planners::Listener| auto::plan(&topology, &options, simulator, tell);
+pub fn choose(py: Python<'_>, request: &Bound<'_, PyAny>, listener: Option<Py<PyAny>>) -> PyResult<Chosen> {
+    let Request { network, simulator, options, .. } = Request::read(request)?;
+    let simulator: Simulator = simulator.parse().map_err(raise)?;
+    let work = |tell: planners::Listener| auto::plan(&network, &options, simulator, tell);
     let (plan, candidates) = told(py, listener, work)?;
     let candidates = candidates.into_iter().map(|each| Py::new(py, Candidate::new(each))).collect::<PyResult<_>>()?;
     Ok(Chosen { plan: Py::new(py, Plan::planned(plan))?, candidates })

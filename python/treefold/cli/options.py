@@ -154,15 +154,13 @@ Collective = Annotated[
 ]
 Root = Annotated[
     int | None,
-    typer.Option(help="The rank that broadcasts or receives; by default 0. Only broadcast and reduce have a root."),
+    typer.Option(help="The root of a broadcast or a reduce; by default 0."),
 ]
 BlocksFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The sizes of the blocks of an all-to-all if they are unequal: a .csv or .json file with a row for each "
-        "rank and a column for each rank to which it sends, such as 4MiB. At another size, blocks grow or shrink with "
-        "the largest vector.",
+        help="A matrix of an all-to-all's blocks, .csv or .json.",
     ),
 ]
 

@@ -44,19 +44,22 @@ class Report:
     as_json: Json = False
 
 
+PlannedSize = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Optimize the plan for a vector of this size; it runs at any size. By default "
+        f"{_core.format_size(DEFAULT_SIZE_BYTES)}, or that of the largest vector with --blocks.",
+    ),
+]
+
+
 @expanded
 def plan(
     network: Network,
     *,
     what: PlanOptions,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Optimize the plan for a vector of this size; it runs at any size. By default "
-            f"{_core.format_size(DEFAULT_SIZE_BYTES)}, or that of the largest vector with --blocks.",
-        ),
-    ] = None,
+    size: PlannedSize = None,
     simulator: Annotated[
         str | None,
         typer.Option(

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treefold import checks, declared
 from treefold._core import Topology
-from treefold.blocks import Blocks
 from treefold.errors import TreefoldError
 from treefold.options import PlannerOptions
+
+if TYPE_CHECKING:
+    from treefold.blocks import Blocks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class Request:
     collective: str
     root: int
     """The rank that broadcasts or receives; other collectives ignore it."""
-    blocks: Blocks | None = None
+    blocks: "Blocks | None" = None
     """The sizes of the blocks of an all-to-all, rank by rank; None if they are equal."""
     simulator: str
     """The simulator by which `auto` compares plans: `analytic` or `flow`."""

@@ -1,15 +1,18 @@
 """All-to-alls with unequal blocks: arrays are cut by worker, and plans by rank."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treefold.blocks import Blocks
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.threads import Array
 
+if TYPE_CHECKING:
+    from treefold.blocks import Blocks
 
-def by_rank(sizes: Array, mapping: RankMapping) -> Blocks:
+
+def by_rank(sizes: Array, mapping: RankMapping) -> "Blocks":
     """Return the sizes of blocks rank by rank; those that are given are worker by worker."""
     order = list(mapping.worker_of_rank)
     return sizes[np.ix_(order, order)].astype(np.uint64)

@@ -3,12 +3,13 @@
 //! What a rank has to learn of others must reach it, whatever is added up or copied on the way. So the quickest flow
 //! (`quickest.rs`) from some ranks to one bounds the time from below, for volumes that follow from the collective: in
 //! an all-gather of S bytes over N ranks, k ranks have k S / N bytes for each other rank; a broadcast's root has S
-//! bytes for each; in an all-to-all k ranks have k S / N bytes for one, or what their blocks
-//! have. The ranks that are tried are those from a distance on, for each distance; in an all-reduce, where each rank
-//! has to learn S bytes about each other one, pairs that are far apart. Rates follow from minimum cuts (`cut.rs`), for all-to-alls from a concurrent flow
-//! (`concurrent.rs`). What holds for a collective holds for its reverse on the transposed network: a reduce-scatter is
-//! the reverse of an all-gather, and a reduce that of a broadcast. Rates of all-reduces come from `bound.rs`; there, a
-//! link carries nothing useful before the first byte can have come to it, nor after the last one can leave it.
+//! bytes for each; in an all-to-all k ranks have k S / N bytes for one, or what their blocks have. The ranks that are
+//! tried are those from a distance on, for each distance; in an all-reduce, where each rank has to learn S bytes about
+//! each other one, pairs that are far apart. Rates follow from minimum cuts (`cut.rs`), for all-to-alls from a
+//! concurrent flow (`concurrent.rs`). What holds for a collective holds for its reverse on the transposed network: a
+//! reduce-scatter is the reverse of an all-gather, and a reduce that of a broadcast. Rates of all-reduces come from
+//! `bound.rs`; there, a link carries nothing useful before the first byte can have come to it, nor after the last one
+//! can leave it.
 //!
 //! Switches that multicast or reduce help to reach these bounds, and never to exceed them.
 

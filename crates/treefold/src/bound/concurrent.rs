@@ -1,5 +1,5 @@
-//! The rate of all-to-alls: a maximum concurrent flow between all pairs of ranks, from above. Each pair sends one share,
-//! or as many as its block has.
+//! The rate of all-to-alls: a maximum concurrent flow between all pairs of ranks, from above. Each pair sends one
+//! share, or as many as its block has.
 //!
 //! Give each link a price. A byte from one rank to another costs at least the cheapest route, and what all links can
 //! carry is worth the sum of their bandwidths times their prices. So the rate of each pair is at most that sum over the

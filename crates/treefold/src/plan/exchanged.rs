@@ -111,11 +111,11 @@ impl Draft {
 }
 
 impl Plan {
-    /// Returns the plan of an all-to-all for blocks of these sizes, along the same trees; `None` stands for equal blocks.
+    /// Returns the plan of an all-to-all for blocks of these sizes, along the same trees; `None` stands for equal ones.
     ///
     /// # Errors
-    /// If it is no all-to-all or has another number of ranks, or if ranks get blocks to which the plan has no way, as it
-    /// was made for empty ones.
+    /// If it is no all-to-all or has another number of ranks, or if ranks get blocks to which the plan has no way, as
+    /// it was made for empty ones.
     ///
     /// ```
     /// use std::sync::Arc;

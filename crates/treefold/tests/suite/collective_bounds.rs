@@ -64,7 +64,9 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn no_all_to_all_of_unequal_blocks_beats_its_bound(topology in networks(), seed in any::<u64>(), log_size in 0u32..30) {
+    fn no_all_to_all_of_unequal_blocks_beats_its_bound(
+        topology in networks(), seed in any::<u64>(), log_size in 0u32..30,
+    ) {
         let (size, collective) = (Bytes::new(1 << log_size).unwrap(), Collective::AllToAll);
         let options = Options { size, collective, blocks: blocks(topology.ranks(), seed), ..Options::default() };
         let least = auto::bounds_of(&topology, &options).seconds(size).get();
@@ -78,7 +80,7 @@ proptest! {
     }
 }
 
-/// Of three ranks in a row, the first has twice as much for the last as for the second.
+/// The first of three ranks in a row has twice as much for the last as for the second.
 #[test]
 fn what_has_to_pass_a_link_bounds_unequal_blocks() {
     let line = Arc::new(from_spec("line:3", Some(parse_bandwidth("1GB/s").unwrap()), None).unwrap());

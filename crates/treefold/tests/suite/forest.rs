@@ -275,7 +275,7 @@ proptest! {
 
     /// What no rank gets is sent nowhere, and relays may be anywhere.
     #[test]
-    fn all_to_alls_of_unequal_blocks_are_near_the_maximum_concurrent_flow(topology in networks(), seed in any::<u64>()) {
+    fn all_to_alls_of_unequal_blocks_are_near_the_maximum(topology in networks(), seed in any::<u64>()) {
         let (size, collective) = (parse_bytes("100GB").unwrap(), Collective::AllToAll);
         let options = Options { collective, size, blocks: blocks(topology.ranks(), seed), ..Options::default() };
         let plan = planners::plan("forest", &topology, &options).unwrap();

@@ -1,5 +1,5 @@
-//! Modules use only the ones before them: `error, ids, units, search, random, linear, number, options -> blocks, topology ->
-//! memory -> bound | plan -> planners | sim | run -> auto`.
+//! Modules use only the ones before them: `error, ids, units, search, random, linear, number, options, blocks ->
+//! topology -> memory -> bound | plan -> planners | sim | run -> auto`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
