@@ -5,9 +5,11 @@
 //! of its route. So the time is that of the longest chain of messages, each of which waits for the one before it. Cost:
 //! linear in the messages, for each size.
 
-use super::pipeline::propagation;
+use std::sync::Arc;
+
+use super::pipeline::seconds_behind;
 use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, step_number};
-use crate::topology::LinkId;
+use crate::topology::{LinkId, Topology};
 use crate::units::Bytes;
 
 /// A message of an ordered phase.
@@ -18,8 +20,6 @@ struct Message {
     /// The messages that bring its data, as a range of all.
     after: std::ops::Range<u32>,
     units: u64,
-    /// The seconds until its first byte arrives, without overheads.
-    latency: f64,
 }
 
 /// The messages of an ordered phase in an order in which each stands behind those that it waits for.
@@ -30,6 +30,7 @@ pub(super) struct OrderedPhase {
     /// The seconds that each link takes for a byte, and for a message besides its bytes.
     of_link: Vec<(f64, f64)>,
     units: u64,
+    topology: Arc<Topology>,
 }
 
 impl OrderedPhase {
@@ -38,7 +39,14 @@ impl OrderedPhase {
         let of_link = plan.topology.links().iter();
         let of_link = of_link.map(|link| (link.bandwidth.seconds_for(1.0).get(), link.overhead.seconds())).collect();
         let (links, after) = (Vec::new(), Vec::new());
-        let mut listed = Self { messages: Vec::new(), links, after, of_link, units: plan.units };
+        let mut listed = Self {
+            messages: Vec::new(),
+            links,
+            after,
+            of_link,
+            units: plan.units,
+            topology: Arc::clone(&plan.topology),
+        };
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); plan.topology.nodes().len()];
         for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             into.iter_mut().for_each(Vec::clear);
@@ -47,7 +55,7 @@ impl OrderedPhase {
                 let is_personalized = plan.collective.is_personalized();
                 let below = if is_personalized { plan.shares_below(tree.root, &edges) } else { vec![1; edges.len()] };
                 let with_units = edges.into_iter().zip(below.into_iter().map(|below| below * tree.units()));
-                listed.add_half(plan, routes, direction, with_units, &mut into);
+                listed.add_half(routes, direction, with_units, &mut into);
             });
         }
         listed
@@ -57,7 +65,6 @@ impl OrderedPhase {
     /// messages that bring what it has of the tree.
     fn add_half(
         &mut self,
-        plan: &Draft,
         routes: &LaneRoutes,
         direction: Direction,
         edges: impl DoubleEndedIterator<Item = (Edge, u64)>,
@@ -66,7 +73,7 @@ impl OrderedPhase {
         let mut add = |(edge, units): (Edge, u64)| {
             let (source, target) = edge.ends(direction);
             let number = self.messages.len() as u32;
-            self.add(plan, routes.of(edge.lane), edge.step, units, &into[source]);
+            self.add(routes.of(edge.lane), edge.step, units, &into[source]);
             if direction == Direction::Down {
                 into[target].clear();
             }
@@ -79,13 +86,12 @@ impl OrderedPhase {
         }
     }
 
-    fn add(&mut self, plan: &Draft, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) {
-        let latency = propagation(&plan.topology, route).seconds();
+    fn add(&mut self, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) {
         let firsts = (self.links.len() as u32, self.after.len() as u32);
         self.links.extend_from_slice(route);
         self.after.extend_from_slice(after);
         let (links, after) = (firsts.0..self.links.len() as u32, firsts.1..self.after.len() as u32);
-        self.messages.push(Message { step: step_number(step), links, after, units, latency });
+        self.messages.push(Message { step: step_number(step), links, after, units });
     }
 
     /// Returns the seconds that the phase takes for a vector of `size`.
@@ -104,7 +110,7 @@ impl OrderedPhase {
             let busy = |&link: &LinkId| self.of_link[link].1 + bytes * self.of_link[link].0;
             let longest = route.iter().map(busy).fold(0.0f64, f64::max);
             route.iter().for_each(|&link| free[link] = start + longest);
-            arrival[number] = start + longest + message.latency;
+            arrival[number] = start + longest + seconds_behind(&self.topology, route, bytes, longest);
         }
         arrival.into_iter().fold(0.0, f64::max)
     }

@@ -291,9 +291,19 @@ pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     (propagation(topology, route) + overheads).seconds()
 }
 
+/// Returns the seconds from when a message of `bytes`, which occupies its route for `busy` seconds, has left it until it
+/// is received. Alone it takes all delays of its route and the slowest link's time.
+pub(crate) fn seconds_behind(topology: &Topology, route: &[LinkId], bytes: f64, busy: f64) -> f64 {
+    if route.len() == 1 {
+        return propagation(topology, route).seconds();
+    }
+    let slowest = route.iter().map(|&link| topology.link(link).bandwidth.seconds_for(bytes).get()).fold(0.0, f64::max);
+    (route_latency(topology, route) - (busy - slowest)).max(0.0)
+}
+
 /// Returns the time for which a byte is under way: on links, and in the nodes that it passes. A switch or relay from
 /// which a tree sends it on counts as passed.
-pub(crate) fn propagation(topology: &Topology, route: &[LinkId]) -> Time {
+fn propagation(topology: &Topology, route: &[LinkId]) -> Time {
     let sources = route.iter().map(|&link| topology.link(link).source);
     let passed = sources.enumerate().filter(|&(hop, node)| hop > 0 || !topology.is_rank(node));
     let passed = passed.map(|(_, node)| topology.node(node).latency);

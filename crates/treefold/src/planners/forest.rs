@@ -270,7 +270,7 @@ impl Form<'_> {
         }
         if self.halves != Halves::Down {
             steps.up = match (&self.grown.up, &steps.down) {
-                (Some(up), _) => Some(of(&self.topology.transposed(), up)?),
+                (Some(up), _) => Some(of(&self.topology.transposed(), &turned(up))?),
                 (None, Some(down)) => Some(down.clone()),
                 (None, None) => Some(of(self.topology, &self.grown.down)?),
             };
@@ -354,6 +354,12 @@ impl Form<'_> {
             }
         }
     }
+}
+
+/// Returns the routes of reduce halves as they run on the transposed network.
+fn turned(halves: &[Vec<Route>]) -> Vec<Vec<Route>> {
+    let turned = |route: &Route| route.iter().rev().copied().collect();
+    halves.iter().map(|routes| routes.iter().map(turned).collect()).collect()
 }
 
 /// Returns a route in the opposite direction, on a network whose directions are alike.

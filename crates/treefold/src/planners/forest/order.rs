@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::blocks::{Blocks, share};
-use crate::plan::pipeline::propagation;
+use crate::plan::pipeline::seconds_behind;
 use crate::plan::{MAX_STEPS, Step};
 use crate::planners::spanning::Route;
 use crate::topology::{LinkId, NodeId, Topology};
@@ -40,7 +40,7 @@ struct Message<'a> {
     after: Option<usize>,
     /// How many shares it carries.
     shares: u64,
-    /// The seconds for which it occupies the links of its route, and those until its first byte arrives.
+    /// The seconds for which it occupies the links of its route, and those from then until it is received.
     busy: f64,
     latency: f64,
     /// The seconds from its start until its data are everywhere below.
@@ -108,12 +108,13 @@ fn messages_of<'a>(topology: &Topology, trees: &[(&'a [Route], f64)], carried: C
             let (source, target) = (source_of(route), topology.link(route[route.len() - 1]).target);
             let (after, shares) = (into[source], root.map_or(0, |root| carried.own(root, target)));
             into[target] = Some(messages.len());
-            let latency = propagation(topology, route).seconds();
-            messages.push(Message { route, after, shares, busy: 0.0, latency, to_go: 0.0, start: 0.0, step: 0 });
+            messages.push(Message { route, after, shares, busy: 0.0, latency: 0.0, to_go: 0.0, start: 0.0, step: 0 });
         }
         for number in (first..messages.len()).rev() {
             let message = &mut messages[number];
-            message.busy = busy_seconds(topology, message.route, bytes * message.shares as f64);
+            let bytes = bytes * message.shares as f64;
+            message.busy = busy_seconds(topology, message.route, bytes);
+            message.latency = seconds_behind(topology, message.route, bytes, message.busy);
             message.to_go += message.latency + message.busy;
             let (to_go, shares) = (message.to_go, message.shares);
             if let Some(before) = message.after {

@@ -59,7 +59,7 @@ pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
         messages[number].awaits.extend(before);
     }
     for number in 0..messages.len() {
-        messages[number].behind = behind(&messages, number, &number_of);
+        messages[number].behind = behind(plan, &messages, number, &number_of);
         messages[number].pace = pace(plan, &messages, messages[number].key);
     }
     messages
@@ -115,14 +115,18 @@ fn tree_of(plan: &Plan, schedule: &Schedule, id: TransferId) -> u32 {
     found[0] as u32
 }
 
-fn behind(messages: &[Message], number: usize, number_of: &HashMap<Key, usize>) -> Vec<usize> {
+fn behind(plan: &Plan, messages: &[Message], number: usize, number_of: &HashMap<Key, usize>) -> Vec<usize> {
     let (phase, lane, step, tree, reduces, chunk) = messages[number].key;
     if step == 0 {
         let before = chunk.checked_sub(1).map(|chunk| number_of[&(phase, lane, step, tree, reduces, chunk)]);
         return before.into_iter().collect();
     }
-    let port = messages[number].route[0];
-    let of_port = |other: &&Message| other.key.0 == phase && other.route[0] == port && other.key.2 < step;
+    // Where phases are ordered, every link keeps order, and else only the first one of a route.
+    let is_ordered = plan.phases[usize::from(phase)].pace == Pace::Ordered;
+    let ports = |message: &'_ Message| message.route[..if is_ordered { message.route.len() } else { 1 }].to_vec();
+    let own = ports(&messages[number]);
+    let shares = |other: &Message| ports(other).iter().any(|port| own.contains(port));
+    let of_port = |other: &&Message| other.key.0 == phase && other.key.2 < step && shares(other);
     messages.iter().filter(of_port).map(|other| number_of[&other.key]).collect()
 }
 
