@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from treefold import checks
 from treefold._core import CollectiveBounds, Plan, Topology, collective_bounds, parse_collective
-from treefold.blocks import size_or_default
 from treefold.blocks import read as read_blocks
+from treefold.blocks import size_or_default
 from treefold.collectives import COLLECTIVES
 from treefold.networks import as_network
 from treefold.results import Bound, BoundReport, SizeBound

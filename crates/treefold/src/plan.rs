@@ -169,8 +169,8 @@ pub enum Pace {
     /// The transfers are streamed, and if only the root gets the sums of its tree, it requests the operands, which
     /// switches add up. At other paces, operands are sent unasked.
     Pulled,
-    /// Every link sends its messages in the order of their steps, each as soon as its data are there; nobody waits for
-    /// the end of a step.
+    /// Every link of every route serves its messages in the order of their steps, each as soon as its data are there;
+    /// nobody waits for the end of a step. Behind switches that takes receivers which grant messages in this order.
     Ordered,
     /// The transfers are streamed, and each tree is held to its part of what the busiest link allows, so that no tree
     /// takes bandwidth from another. That suits trees with rates.

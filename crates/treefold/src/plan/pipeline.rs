@@ -291,8 +291,8 @@ pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     (propagation(topology, route) + overheads).seconds()
 }
 
-/// Returns the seconds from when a message of `bytes`, which occupies its route for `busy` seconds, has left it until it
-/// is received. Alone it takes all delays of its route and the slowest link's time.
+/// Returns the seconds from when a message of `bytes`, which occupies its route for `busy` seconds, has left the route
+/// until it is received. Alone it takes all delays of its route and the slowest link's time.
 pub(crate) fn seconds_behind(topology: &Topology, route: &[LinkId], bytes: f64, busy: f64) -> f64 {
     if route.len() == 1 {
         return propagation(topology, route).seconds();

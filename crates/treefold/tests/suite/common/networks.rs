@@ -178,6 +178,6 @@ pub fn blocks(ranks: u32, seed: u64) -> Option<Arc<Blocks>> {
     };
     let mut amounts: Vec<u64> = (0..ranks * ranks).map(|_| amount()).collect();
     // Somebody sends to somebody else.
-    *amounts.iter_mut().nth(1).unwrap_or(&mut 0) += 1;
+    *amounts.get_mut(1).unwrap_or(&mut 0) += 1;
     Blocks::new(ranks, &amounts).unwrap()
 }
