@@ -2,8 +2,10 @@
 
 import os
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -74,12 +76,15 @@ def test_other_collectives(workers, length):
     expect_same(workers(others, length, **ON_A_RING), workers(others, length, backend="gloo"))
 
 
-def named(rank: int, size: int, order: list[str]) -> dict[str, object]:
-    """Do the same as `others`, by workers that are not in the order of the topology's accelerators."""
+ANOTHER_ORDER = ["GPU2", "GPU0", "GPU3", "GPU1"]
+
+
+def named(rank: int, size: int, order: list[str], work: Callable[..., Any], argument: Any) -> Any:
+    """Do some work by workers that are not in the order of the topology's accelerators."""
     os.environ["TREEFOLD_NAME"] = order[rank]
     try:
         dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
-        return others(rank, size, 100)
+        return work(rank, size, argument)
     finally:
         del os.environ["TREEFOLD_NAME"]
         if dist.is_initialized():
@@ -87,7 +92,7 @@ def named(rank: int, size: int, order: list[str]) -> dict[str, object]:
 
 
 def test_ranks_in_another_order_than_accelerators(workers):
-    ours = workers(named, ["GPU2", "GPU0", "GPU3", "GPU1"], backend=None, **ON_A_RING)
+    ours = workers(named, ANOTHER_ORDER, others, 100, backend=None, **ON_A_RING)
     expect_same(ours, workers(others, 100, backend="gloo"))
 
 
@@ -221,20 +226,8 @@ def test_blocks_of_unequal_sizes(workers, counts):
     expect_same(workers(uneven, counts, **ON_A_RING), workers(uneven, counts, backend="gloo"))
 
 
-def uneven_and_named(rank: int, size: int, order: list[str]) -> dict[str, object]:
-    """Do the same as `uneven`, by workers that are not in the order of the topology's accelerators."""
-    os.environ["TREEFOLD_NAME"] = order[rank]
-    try:
-        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
-        return uneven(rank, size, EVEN_ON_SOME)
-    finally:
-        del os.environ["TREEFOLD_NAME"]
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-
 def test_unequal_blocks_of_ranks_in_another_order_than_accelerators(workers):
-    ours = workers(uneven_and_named, ["GPU2", "GPU0", "GPU3", "GPU1"], backend=None, **ON_A_RING)
+    ours = workers(named, ANOTHER_ORDER, uneven, EVEN_ON_SOME, backend=None, **ON_A_RING)
     expect_same(ours, workers(uneven, EVEN_ON_SOME, backend="gloo"))
 
 

@@ -10,7 +10,6 @@ import typer
 
 from treefold import _core, auto, checks, declared, networks, planning, simulation
 from treefold._core import Topology
-from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.cli.groups import completing, quantity
 from treefold.collectives import COLLECTIVES, check_has_root
 from treefold.errors import TreefoldError
@@ -318,8 +317,3 @@ def _machine_values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     except TreefoldError as error:
         raise TreefoldError(message(where, str(error))) from None
     return {name: read[name] for name in named}
-
-
-def size_or_default(size_bytes: int | None) -> int:
-    """Return a size, or 64 MiB if none is given."""
-    return DEFAULT_SIZE_BYTES if size_bytes is None else size_bytes

@@ -10,6 +10,7 @@ import typer
 
 from treefold import _core, checks, environment, interrupts, simulation
 from treefold._core import Plan, Topology
+from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
 from treefold.cli.options import (
@@ -21,7 +22,6 @@ from treefold.cli.options import (
     NetworkOptions,
     PlannerOptions,
     PlanOptions,
-    size_or_default,
 )
 from treefold.cli.simulate import own_size
 from treefold.cli.terminal import notify, show
@@ -94,7 +94,7 @@ class JobOptions:
             return checks.sizes(self.sizes)
         if self.size is not None:
             return [_core.parse_size(self.size)]
-        return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None)]
+        return [simulation.size_for(what, None) if isinstance(what, Plan) else DEFAULT_SIZE_BYTES]
 
 
 _Source = Annotated[

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::pipeline::seconds_behind;
+use super::pipeline::{seconds_behind, seconds_on};
 use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, step_number};
 use crate::topology::{LinkId, Topology};
 use crate::units::Bytes;
@@ -27,8 +27,6 @@ pub(super) struct OrderedPhase {
     messages: Vec<Message>,
     links: Vec<LinkId>,
     after: Vec<u32>,
-    /// The seconds that each link takes for a byte, and for a message besides its bytes.
-    of_link: Vec<(f64, f64)>,
     units: u64,
     topology: Arc<Topology>,
 }
@@ -36,17 +34,8 @@ pub(super) struct OrderedPhase {
 impl OrderedPhase {
     /// Lists the messages of a phase.
     pub fn new(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Self {
-        let of_link = plan.topology.links().iter();
-        let of_link = of_link.map(|link| (link.bandwidth.seconds_for(1.0).get(), link.overhead.seconds())).collect();
-        let (links, after) = (Vec::new(), Vec::new());
-        let mut listed = Self {
-            messages: Vec::new(),
-            links,
-            after,
-            of_link,
-            units: plan.units,
-            topology: Arc::clone(&plan.topology),
-        };
+        let (messages, links, after) = (Vec::new(), Vec::new(), Vec::new());
+        let mut listed = Self { messages, links, after, units: plan.units, topology: Arc::clone(&plan.topology) };
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); plan.topology.nodes().len()];
         for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             into.iter_mut().for_each(Vec::clear);
@@ -98,7 +87,7 @@ impl OrderedPhase {
     pub fn seconds(&self, size: Bytes) -> f64 {
         let mut order: Vec<usize> = (0..self.messages.len()).collect();
         order.sort_by_key(|&number| self.messages[number].step);
-        let mut free = vec![0.0f64; self.of_link.len()];
+        let mut free = vec![0.0f64; self.topology.links().len()];
         let mut arrival = vec![0.0f64; self.messages.len()];
         for number in order {
             let message = &self.messages[number];
@@ -107,10 +96,9 @@ impl OrderedPhase {
             let ready = self.after[after].iter().map(|&before| arrival[before as usize]).fold(0.0, f64::max);
             let start = route.iter().map(|&link| free[link]).fold(ready, f64::max);
             let bytes = size.get() as f64 * message.units as f64 / self.units as f64;
-            let busy = |&link: &LinkId| self.of_link[link].1 + bytes * self.of_link[link].0;
-            let longest = route.iter().map(busy).fold(0.0f64, f64::max);
-            route.iter().for_each(|&link| free[link] = start + longest);
-            arrival[number] = start + longest + seconds_behind(&self.topology, route, bytes, longest);
+            let busy = seconds_on(&self.topology, route, bytes);
+            route.iter().for_each(|&link| free[link] = start + busy);
+            arrival[number] = start + busy + seconds_behind(&self.topology, route, bytes, busy);
         }
         arrival.into_iter().fold(0.0, f64::max)
     }

@@ -291,6 +291,16 @@ pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     (propagation(topology, route) + overheads).seconds()
 }
 
+/// Returns the seconds for which a message of `bytes` occupies its route: as many as the slowest link needs for them and
+/// its overhead.
+pub(crate) fn seconds_on(topology: &Topology, route: &[LinkId], bytes: f64) -> f64 {
+    let of_link = |&link: &LinkId| {
+        let link = topology.link(link);
+        link.overhead.seconds() + link.bandwidth.seconds_for(bytes).get()
+    };
+    route.iter().map(of_link).fold(0.0, f64::max)
+}
+
 /// Returns the seconds from when a message of `bytes`, which occupies its route for `busy` seconds, has left the route
 /// until it is received. Alone it takes all delays of its route and the slowest link's time.
 pub(crate) fn seconds_behind(topology: &Topology, route: &[LinkId], bytes: f64, busy: f64) -> f64 {

@@ -59,8 +59,6 @@ const LEAST_BYTES: f64 = 16.0;
 const MOST_RANKS_IN_STEPS: u32 = 32;
 /// The least part of the time that is latency where such a plan is tried.
 const LEAST_LATENCY: f64 = 0.05;
-/// The part of the time that twice as many pieces may cost where still more are tried.
-const MOST_LOSS: f64 = 0.01;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 0.005;
 
@@ -106,22 +104,11 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
         Collective::AllToAll => (Halves::Down, Roots::Personalized(options.blocks.clone())),
     };
     let forests = forests(topology, roots);
-    let mut timed: Vec<(Form, Seconds)> = Vec::new();
-    for grown in forests.iter() {
-        for sendings in sendings(options, grown.trees) {
-            let mut before = None;
-            for sending in sendings {
-                let form = Form { topology, grown, sending, halves, options };
-                let Some(time) = form.seconds() else { continue };
-                timed.push((form, time));
-                // More pieces do not help any more.
-                if before.is_some_and(|before: Seconds| time.get() > before.get() * (1.0 + MOST_LOSS)) {
-                    break;
-                }
-                before = Some(time);
-            }
-        }
-    }
+    let forms = forests.iter().flat_map(|grown| {
+        let sendings = sendings(options, grown.trees).into_iter();
+        sendings.map(move |sending| Form { topology, grown, sending, halves, options })
+    });
+    let mut timed: Vec<(Form, Seconds)> = forms.filter_map(|form| form.seconds().map(|time| (form, time))).collect();
     timed.sort_by_key(|(form, _)| form.messages());
     let Some(&(_, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
         misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
@@ -173,18 +160,17 @@ enum Sending {
     Ordered(u32),
 }
 
-/// Returns the ways of sending that are tried for so many trees of a rank: several lists, of which each goes on as long
-/// as the next one is better.
-fn sendings(options: &Options, trees: u32) -> Vec<Vec<Sending>> {
+/// Returns the ways of sending that are tried for so many trees of a rank.
+fn sendings(options: &Options, trees: u32) -> Vec<Sending> {
     if !options.pipeline {
-        return vec![vec![Sending::Streamed]];
+        return vec![Sending::Streamed];
     }
     if !options.collective.is_personalized() {
-        return vec![vec![Sending::Paced], PIECES.map(Sending::Ordered).to_vec()];
+        return std::iter::once(Sending::Paced).chain(PIECES.map(Sending::Ordered)).collect();
     }
     // Edges carry unlike numbers of blocks. At paces that suit the busiest link, most would be slower than they can be.
     let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * trees <= MOST_PIECES);
-    vec![vec![Sending::Paced], vec![Sending::Streamed], pieces.map(Sending::Ordered).collect()]
+    [Sending::Paced, Sending::Streamed].into_iter().chain(pieces.map(Sending::Ordered)).collect()
 }
 
 /// What a plan is made of.

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::blocks::{Blocks, share};
-use crate::plan::pipeline::seconds_behind;
+use crate::plan::pipeline::{seconds_behind, seconds_on};
 use crate::plan::{MAX_STEPS, Step};
 use crate::planners::spanning::Route;
 use crate::topology::{LinkId, NodeId, Topology};
@@ -113,7 +113,7 @@ fn messages_of<'a>(topology: &Topology, trees: &[(&'a [Route], f64)], carried: C
         for number in (first..messages.len()).rev() {
             let message = &mut messages[number];
             let bytes = bytes * message.shares as f64;
-            message.busy = busy_seconds(topology, message.route, bytes);
+            message.busy = seconds_on(topology, message.route, bytes);
             message.latency = seconds_behind(topology, message.route, bytes, message.busy);
             message.to_go += message.latency + message.busy;
             let (to_go, shares) = (message.to_go, message.shares);
@@ -124,15 +124,6 @@ fn messages_of<'a>(topology: &Topology, trees: &[(&'a [Route], f64)], carried: C
         }
     }
     messages
-}
-
-/// Returns the seconds for which a message occupies the links of its route.
-fn busy_seconds(topology: &Topology, route: &[LinkId], bytes: f64) -> f64 {
-    let of_link = |&link: &LinkId| {
-        let link = topology.link(link);
-        link.overhead.seconds() + link.bandwidth.seconds_for(bytes).get()
-    };
-    route.iter().map(of_link).fold(0.0, f64::max)
 }
 
 /// The messages on their way. One that is ready waits at a link of its route: at one that is occupied, if any is.
