@@ -291,8 +291,8 @@ pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
     (propagation(topology, route) + overheads).seconds()
 }
 
-/// Returns the seconds for which a message of `bytes` occupies its route: as many as the slowest link needs for them and
-/// its overhead.
+/// Returns the seconds for which a message of `bytes` occupies its route: as many as the slowest link needs for them
+/// and its overhead.
 pub(crate) fn seconds_on(topology: &Topology, route: &[LinkId], bytes: f64) -> f64 {
     let of_link = |&link: &LinkId| {
         let link = topology.link(link);
