@@ -34,7 +34,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::grown::{Grown, Roots, forests};
-use self::order::{Carried, Ordered, ordered};
+use self::order::{Carried, Ordered, Runs, ordered};
 use super::spanning::Route;
 use super::{Options, derived};
 use crate::bound::distances_passing;
@@ -60,7 +60,7 @@ const MOST_RANKS_IN_STEPS: u32 = 32;
 /// The least part of the time that is latency where such a plan is tried.
 const LEAST_LATENCY: f64 = 0.05;
 /// The part of the time that more messages must save.
-const WORTH: f64 = 0.005;
+const WORTH: f64 = 1e-4;
 
 /// The halves of trees that a collective needs.
 #[derive(Clone, Copy, PartialEq)]
@@ -231,8 +231,19 @@ impl Form<'_> {
         if is_small || self.messages() > MOST_MESSAGES {
             return None;
         }
-        let Steps { up, down } = self.ordered()?;
-        Some(Seconds::known([up, down].into_iter().flatten().map(|half| half.seconds).sum()))
+        let steps = self.ordered()?;
+        Some(match (&steps.up, &steps.down) {
+            (Some(half), None) | (None, Some(half)) => Seconds::known(half.seconds),
+            // A block is sent on as soon as it is complete, before others are.
+            _ => Profile::of(&self.draft_with(steps)).seconds(self.options.size),
+        })
+    }
+
+    /// Returns whether the reduce halves are the broadcast halves backwards. Where messages with unlike latencies share
+    /// links behind switches, the order of one direction would be slower in the other.
+    fn is_mirrored(&self) -> bool {
+        let is_ordered = matches!(self.sending, Sending::Ordered(_));
+        self.halves == Halves::Both && self.grown.up.is_none() && (!is_ordered || self.topology.is_direct())
     }
 
     /// Puts the messages in order; returns `None` if they take too many steps.
@@ -242,23 +253,23 @@ impl Form<'_> {
             true => Carried::Blocks(self.options.blocks.as_deref()),
             false => Carried::Same,
         };
-        let of = |network: &Topology, halves: &[Vec<Route>]| {
+        let of = |network: &Topology, halves: &[Vec<Route>], runs| {
             // The first pieces of all trees come first, as all of them are wanted at once.
             let pieces = 0..self.pieces();
             let sized =
                 || halves.iter().zip(&self.grown.units).map(|(half, &units)| (&**half, unit * f64::from(units)));
             let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| sized()).collect();
-            ordered(network, &trees, carried)
+            ordered(network, &trees, carried, runs)
         };
         let mut steps = Steps::default();
         if self.halves != Halves::Up {
-            steps.down = Some(of(self.topology, &self.grown.down)?);
+            steps.down = Some(of(self.topology, &self.grown.down, Runs::Forwards)?);
         }
         if self.halves != Halves::Down {
             steps.up = match (&self.grown.up, &steps.down) {
-                (Some(up), _) => Some(of(&self.topology.transposed(), &turned(up))?),
-                (None, Some(down)) => Some(down.clone()),
-                (None, None) => Some(of(self.topology, &self.grown.down)?),
+                (Some(up), _) => Some(of(&self.topology.transposed(), &turned(up), Runs::Backwards)?),
+                (None, Some(down)) if self.is_mirrored() => Some(down.clone()),
+                (None, _) => Some(of(self.topology, &self.grown.down, Runs::Backwards)?),
             };
         }
         Some(steps)
@@ -266,16 +277,20 @@ impl Form<'_> {
 
     /// Returns the plan.
     fn draft(&self) -> Draft {
+        let is_ordered = matches!(self.sending, Sending::Ordered(_));
+        self.draft_with(if is_ordered { self.ordered().expect("the time was known") } else { Steps::default() })
+    }
+
+    fn draft_with(&self, steps: Steps) -> Draft {
         let collective = self.options.collective;
-        let (pace, steps) = match self.sending {
-            Sending::Paced => (Pace::Paced, None),
-            Sending::Streamed => (Pace::Stream, None),
-            Sending::Ordered(_) => (Pace::Ordered, Some(self.ordered().expect("the time was known"))),
+        let pace = match self.sending {
+            Sending::Paced => Pace::Paced,
+            Sending::Streamed => Pace::Stream,
+            Sending::Ordered(_) => Pace::Ordered,
         };
         let chunk = if pace.is_stream() && self.options.pipeline { Chunk::Best } else { Chunk::One };
         let blocks = self.options.blocks.clone();
         let mut draft = Draft { collective, blocks, ..Draft::new(self.topology, "forest", self.units().max(1)) };
-        let steps = steps.unwrap_or_default();
         let spans = self.spans().into_iter().enumerate();
         let mut trees: Vec<Tree> =
             spans.map(|(place, span)| self.tree(&mut draft, place, span, &steps, chunk)).collect();
@@ -292,11 +307,11 @@ impl Form<'_> {
             Halves::Up => Half::None,
             _ => self.half(draft, &self.grown.down[number], steps.down.as_ref(), place, |step| last_up + step),
         };
-        let up = match (self.halves, &self.grown.up) {
-            (Halves::Down, _) => Half::None,
-            (Halves::Both, None) => Half::Mirror,
-            (_, Some(up)) => self.half(draft, &up[number], steps.up.as_ref(), place, |step| last_up + 1 - step),
-            (Halves::Up, None) => {
+        let up = match &self.grown.up {
+            _ if self.halves == Halves::Down => Half::None,
+            _ if self.is_mirrored() => Half::Mirror,
+            Some(up) => self.half(draft, &up[number], steps.up.as_ref(), place, |step| last_up + 1 - step),
+            None => {
                 let up: Vec<Route> =
                     self.grown.down[number].iter().map(|route| mirrored(self.topology, route)).collect();
                 self.half(draft, &up, steps.up.as_ref(), place, |step| last_up + 1 - step)

@@ -34,16 +34,19 @@ impl Ordered {
 }
 
 /// A message: an edge of a tree.
+#[derive(Default)]
 struct Message<'a> {
     route: &'a [LinkId],
     /// The message that brings its data.
     after: Option<usize>,
     /// How many shares it carries.
     shares: u64,
-    /// The seconds for which it occupies the links of its route, and those from then until it is received.
+    /// The seconds from when its data are there until it occupies the links of its route, those for which it occupies
+    /// them, and those from then until it is received.
+    before: f64,
     busy: f64,
-    latency: f64,
-    /// The seconds from its start until its data are everywhere below.
+    behind: f64,
+    /// The seconds from when it occupies links until its data are everywhere below.
     to_go: f64,
     start: f64,
     step: u16,
@@ -68,10 +71,18 @@ impl Carried<'_> {
     }
 }
 
+/// Whether messages run as their trees do, or the other way afterwards, from the last one to the first.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Runs {
+    Forwards,
+    /// A message's latency comes first here, because it comes last when the message runs.
+    Backwards,
+}
+
 /// Orders the messages of trees, whose routes stand breadth-first; each edge of a tree carries so many bytes, or as
 /// many for each share of the ranks below it. Returns `None` if that takes more steps than a plan may have.
-pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried) -> Option<Ordered> {
-    let mut messages = messages_of(topology, trees, carried);
+pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried, runs: Runs) -> Option<Ordered> {
+    let mut messages = messages_of(topology, trees, carried, runs);
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); messages.len()];
     for (number, message) in messages.iter().enumerate() {
         if let Some(before) = message.after {
@@ -95,7 +106,12 @@ pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: C
     Some(Ordered { steps, seconds })
 }
 
-fn messages_of<'a>(topology: &Topology, trees: &[(&'a [Route], f64)], carried: Carried) -> Vec<Message<'a>> {
+fn messages_of<'a>(
+    topology: &Topology,
+    trees: &[(&'a [Route], f64)],
+    carried: Carried,
+    runs: Runs,
+) -> Vec<Message<'a>> {
     let mut messages: Vec<Message> = Vec::with_capacity(trees.iter().map(|(routes, _)| routes.len()).sum());
     let adds_up = matches!(carried, Carried::Blocks(_));
     let mut into = vec![None; topology.nodes().len()];
@@ -108,15 +124,16 @@ fn messages_of<'a>(topology: &Topology, trees: &[(&'a [Route], f64)], carried: C
             let (source, target) = (source_of(route), topology.link(route[route.len() - 1]).target);
             let (after, shares) = (into[source], root.map_or(0, |root| carried.own(root, target)));
             into[target] = Some(messages.len());
-            messages.push(Message { route, after, shares, busy: 0.0, latency: 0.0, to_go: 0.0, start: 0.0, step: 0 });
+            messages.push(Message { route, after, shares, ..Message::default() });
         }
         for number in (first..messages.len()).rev() {
             let message = &mut messages[number];
             let bytes = bytes * message.shares as f64;
             message.busy = seconds_on(topology, message.route, bytes);
-            message.latency = seconds_behind(topology, message.route, bytes, message.busy);
-            message.to_go += message.latency + message.busy;
-            let (to_go, shares) = (message.to_go, message.shares);
+            let latency = seconds_behind(topology, message.route, bytes, message.busy);
+            (message.before, message.behind) = if runs == Runs::Forwards { (0.0, latency) } else { (latency, 0.0) };
+            message.to_go += message.behind + message.busy;
+            let (to_go, shares) = (message.before + message.to_go, message.shares);
             if let Some(before) = message.after {
                 messages[before].to_go = messages[before].to_go.max(to_go);
                 messages[before].shares += shares * u64::from(adds_up);
@@ -143,9 +160,19 @@ type Waiting = (u64, Reverse<usize>);
 impl<'a, 'b> Service<'a, 'b> {
     fn new(topology: &Topology, messages: &'b mut [Message<'a>], following: &'b [Vec<usize>]) -> Self {
         let links = topology.links().len();
-        let roots = (0..messages.len()).filter(|&number| messages[number].after.is_none()).collect();
-        let calendar = BTreeMap::from([(0, (roots, Vec::new()))]);
-        Self { messages, following, waiting: vec![BinaryHeap::new(); links], free_at: vec![0.0; links], calendar }
+        let roots: Vec<usize> = (0..messages.len()).filter(|&number| messages[number].after.is_none()).collect();
+        let (waiting, free_at) = (vec![BinaryHeap::new(); links], vec![0.0; links]);
+        let mut service = Self { messages, following, waiting, free_at, calendar: BTreeMap::new() };
+        service.data_arrive(&roots, 0.0);
+        service
+    }
+
+    /// Notes when messages whose data arrive now may occupy links.
+    fn data_arrive(&mut self, messages: &[usize], now: f64) {
+        for &number in messages {
+            let ready = now + self.messages[number].before;
+            self.calendar.entry(ready.to_bits()).or_default().0.push(number);
+        }
     }
 
     /// Starts all messages; returns them in the order of their starts, and when the last one has arrived.
@@ -160,7 +187,7 @@ impl<'a, 'b> Service<'a, 'b> {
             self.start_at(f64::from_bits(bits), links, &mut order);
         }
         for message in &*self.messages {
-            end = end.max(message.start + (message.latency + message.busy));
+            end = end.max(message.start + (message.behind + message.busy));
         }
         (order, end)
     }
@@ -197,13 +224,12 @@ impl<'a, 'b> Service<'a, 'b> {
     }
 
     fn start(&mut self, number: usize, now: f64) {
-        let Message { route, busy, latency, .. } = self.messages[number];
+        let Message { route, busy, behind, .. } = self.messages[number];
         self.messages[number].start = now;
-        let (free, arrival) = (now + busy, now + (latency + busy));
+        let free = now + busy;
         route.iter().for_each(|&link| self.free_at[link] = free);
         self.calendar.entry(free.to_bits()).or_default().1.extend(route);
-        if !self.following[number].is_empty() {
-            self.calendar.entry(arrival.to_bits()).or_default().0.extend(&self.following[number]);
-        }
+        let following = self.following;
+        self.data_arrive(&following[number], now + (behind + busy));
     }
 }
