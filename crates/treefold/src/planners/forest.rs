@@ -61,6 +61,8 @@ const MOST_RANKS_IN_STEPS: u32 = 32;
 const LEAST_LATENCY: f64 = 0.05;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 1e-4;
+/// The part of the time that streams must save which share links as they come, and not at paces.
+const WORTH_SHARING: f64 = 0.005;
 
 /// The halves of trees that a collective needs.
 #[derive(Clone, Copy, PartialEq)]
@@ -108,13 +110,22 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
         let sendings = sendings(options, grown.trees).into_iter();
         sendings.map(move |sending| Form { topology, grown, sending, halves, options })
     });
-    let mut timed: Vec<(Form, Seconds)> = forms.filter_map(|form| form.seconds().map(|time| (form, time))).collect();
+    // Streams come first: they are predicted soon, and tell what is slow.
+    let (streams, ordered): (Vec<Form>, Vec<Form>) = forms.partition(|form| !form.is_ordered());
+    let (mut timed, mut most): (Vec<(Form, Seconds)>, f64) = (Vec::new(), f64::INFINITY);
+    for form in streams.into_iter().chain(ordered) {
+        if let Some(time) = form.seconds(most) {
+            most = most.min(time.get() * (1.0 + WORTH));
+            timed.push((form, time));
+        }
+    }
     timed.sort_by_key(|(form, _)| form.messages());
-    let Some(&(_, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
+    let Some(&(fastest, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
         misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
     };
     // The first that is near the best has the fewest messages, each of which costs a little.
-    let is_near = |(_, seconds): &&(Form, Seconds)| seconds.get() <= least.get() * (1.0 + WORTH);
+    let worth = if fastest.sending == Sending::Streamed { WORTH_SHARING } else { WORTH };
+    let is_near = |(_, seconds): &&(Form, Seconds)| seconds.get() <= least.get() * (1.0 + worth);
     Ok((timed.iter().find(is_near).expect("the best is near itself").0.draft(), least))
 }
 
@@ -191,6 +202,10 @@ struct Steps {
 }
 
 impl Form<'_> {
+    fn is_ordered(&self) -> bool {
+        matches!(self.sending, Sending::Ordered(_))
+    }
+
     /// Returns in how many pieces each tree sends its part.
     fn pieces(&self) -> u32 {
         if let Sending::Ordered(pieces) = self.sending { pieces } else { 1 }
@@ -219,19 +234,20 @@ impl Form<'_> {
         u64::from(self.pieces()) * self.grown.units.iter().map(|&units| u64::from(units)).sum::<u64>()
     }
 
-    /// Returns the time of the plan; `None` if there should be no such plan.
-    fn seconds(&self) -> Option<Seconds> {
+    /// Returns the time of the plan; `None` if there should be no such plan, or it is found to take more than `most`
+    /// seconds.
+    fn seconds(&self, most: f64) -> Option<Seconds> {
         let is_cut = self.parts() * self.grown.trees as usize > self.grown.down.len();
         let least = self.grown.units.iter().copied().min().unwrap_or(1);
         let bytes_of_a_part = self.options.size.get() as f64 / self.parts_of_trees() as f64;
         let is_small = bytes_of_a_part * f64::from(least) < LEAST_BYTES && is_cut;
-        if !matches!(self.sending, Sending::Ordered(_)) {
+        if !self.is_ordered() {
             return (!is_small || self.grown.trees == 1).then(|| Profile::of(&self.draft()).seconds(self.options.size));
         }
         if is_small || self.messages() > MOST_MESSAGES {
             return None;
         }
-        let steps = self.ordered()?;
+        let steps = self.ordered(most)?;
         Some(match (&steps.up, &steps.down) {
             (Some(half), None) | (None, Some(half)) => Seconds::known(half.seconds),
             // A block is sent on as soon as it is complete, before others are.
@@ -242,12 +258,11 @@ impl Form<'_> {
     /// Returns whether the reduce halves are the broadcast halves backwards. Where messages with unlike latencies share
     /// links behind switches, the order of one direction would be slower in the other.
     fn is_mirrored(&self) -> bool {
-        let is_ordered = matches!(self.sending, Sending::Ordered(_));
-        self.halves == Halves::Both && self.grown.up.is_none() && (!is_ordered || self.topology.is_direct())
+        self.halves == Halves::Both && self.grown.up.is_none() && (!self.is_ordered() || self.topology.is_direct())
     }
 
-    /// Puts the messages in order; returns `None` if they take too many steps.
-    fn ordered(&self) -> Option<Steps> {
+    /// Puts the messages in order; returns `None` if they take too many steps or, in a half, more than `most` seconds.
+    fn ordered(&self, most: f64) -> Option<Steps> {
         let unit = self.options.size.get() as f64 / self.units() as f64;
         let carried = match self.options.collective.is_personalized() {
             true => Carried::Blocks(self.options.blocks.as_deref()),
@@ -259,7 +274,7 @@ impl Form<'_> {
             let sized =
                 || halves.iter().zip(&self.grown.units).map(|(half, &units)| (&**half, unit * f64::from(units)));
             let trees: Vec<(&[Route], f64)> = pieces.flat_map(|_| sized()).collect();
-            ordered(network, &trees, carried, runs)
+            ordered(network, &trees, carried, runs, most)
         };
         let mut steps = Steps::default();
         if self.halves != Halves::Up {
@@ -277,8 +292,11 @@ impl Form<'_> {
 
     /// Returns the plan.
     fn draft(&self) -> Draft {
-        let is_ordered = matches!(self.sending, Sending::Ordered(_));
-        self.draft_with(if is_ordered { self.ordered().expect("the time was known") } else { Steps::default() })
+        self.draft_with(if self.is_ordered() {
+            self.ordered(f64::INFINITY).expect("the time was known")
+        } else {
+            Steps::default()
+        })
     }
 
     fn draft_with(&self, steps: Steps) -> Draft {

@@ -48,7 +48,6 @@ struct Message<'a> {
     behind: f64,
     /// The seconds from when it occupies links until its data are everywhere below.
     to_go: f64,
-    start: f64,
     step: u16,
 }
 
@@ -80,8 +79,15 @@ pub(super) enum Runs {
 }
 
 /// Orders the messages of trees, whose routes stand breadth-first; each edge of a tree carries so many bytes, or as
-/// many for each share of the ranks below it. Returns `None` if that takes more steps than a plan may have.
-pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: Carried, runs: Runs) -> Option<Ordered> {
+/// many for each share of the ranks below it. Returns `None` if that takes more steps than a plan may have, or more
+/// seconds than `most`.
+pub(super) fn ordered(
+    topology: &Topology,
+    trees: &[(&[Route], f64)],
+    carried: Carried,
+    runs: Runs,
+    most: f64,
+) -> Option<Ordered> {
     let mut messages = messages_of(topology, trees, carried, runs);
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); messages.len()];
     for (number, message) in messages.iter().enumerate() {
@@ -89,7 +95,7 @@ pub(super) fn ordered(topology: &Topology, trees: &[(&[Route], f64)], carried: C
             following[before].push(number);
         }
     }
-    let (order, seconds) = Service::new(topology, &mut messages, &following).run();
+    let (order, seconds) = Service::new(topology, &mut messages, &following).run(most)?;
     let mut last = vec![0u16; topology.links().len()];
     for number in order {
         let Message { route, after, .. } = messages[number];
@@ -150,6 +156,10 @@ struct Service<'a, 'b> {
     /// The messages that wait at each link, by how long they have to go.
     waiting: Vec<BinaryHeap<Waiting>>,
     free_at: Vec<f64>,
+    /// The seconds for which the messages that have not started will occupy each link.
+    ahead: Vec<f64>,
+    /// The end comes no earlier, by the messages that have started; at last it is the end.
+    end: f64,
     /// What happens at a time, whose bits are ordered as the times are: messages get ready, and links get free.
     calendar: BTreeMap<u64, (Vec<usize>, Vec<LinkId>)>,
 }
@@ -161,8 +171,13 @@ impl<'a, 'b> Service<'a, 'b> {
     fn new(topology: &Topology, messages: &'b mut [Message<'a>], following: &'b [Vec<usize>]) -> Self {
         let links = topology.links().len();
         let roots: Vec<usize> = (0..messages.len()).filter(|&number| messages[number].after.is_none()).collect();
+        let mut ahead = vec![0.0; links];
+        for message in &*messages {
+            message.route.iter().for_each(|&link| ahead[link] += message.busy);
+        }
         let (waiting, free_at) = (vec![BinaryHeap::new(); links], vec![0.0; links]);
-        let mut service = Self { messages, following, waiting, free_at, calendar: BTreeMap::new() };
+        let calendar = BTreeMap::new();
+        let mut service = Self { messages, following, waiting, free_at, ahead, end: 0.0, calendar };
         service.data_arrive(&roots, 0.0);
         service
     }
@@ -175,9 +190,10 @@ impl<'a, 'b> Service<'a, 'b> {
         }
     }
 
-    /// Starts all messages; returns them in the order of their starts, and when the last one has arrived.
-    fn run(mut self) -> (Vec<usize>, f64) {
-        let (mut order, mut end) = (Vec::with_capacity(self.messages.len()), 0.0f64);
+    /// Starts all messages; returns them in the order of their starts, and when the last one has arrived. Returns
+    /// `None` as soon as that will be after `most` seconds.
+    fn run(mut self, most: f64) -> Option<(Vec<usize>, f64)> {
+        let mut order = Vec::with_capacity(self.messages.len());
         while let Some((bits, (ready, mut links))) = self.calendar.pop_first() {
             for number in ready {
                 let link = self.messages[number].route[0];
@@ -185,11 +201,11 @@ impl<'a, 'b> Service<'a, 'b> {
                 links.push(link);
             }
             self.start_at(f64::from_bits(bits), links, &mut order);
+            if self.end > most {
+                return None;
+            }
         }
-        for message in &*self.messages {
-            end = end.max(message.start + (message.behind + message.busy));
-        }
-        (order, end)
+        Some((order, self.end))
     }
 
     fn wait(&mut self, number: usize, link: LinkId) {
@@ -224,10 +240,14 @@ impl<'a, 'b> Service<'a, 'b> {
     }
 
     fn start(&mut self, number: usize, now: f64) {
-        let Message { route, busy, behind, .. } = self.messages[number];
-        self.messages[number].start = now;
+        let Message { route, busy, behind, to_go, .. } = self.messages[number];
         let free = now + busy;
-        route.iter().for_each(|&link| self.free_at[link] = free);
+        self.end = self.end.max(now + to_go);
+        for &link in route {
+            self.end = self.end.max(now + self.ahead[link]);
+            self.ahead[link] -= busy;
+            self.free_at[link] = free;
+        }
         self.calendar.entry(free.to_bits()).or_default().1.extend(route);
         let following = self.following;
         self.data_arrive(&following[number], now + (behind + busy));
