@@ -61,6 +61,8 @@ const MOST_RANKS_IN_STEPS: u32 = 32;
 const LEAST_LATENCY: f64 = 0.05;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 1e-4;
+/// So many plans of two halves are timed as a whole.
+const MOST_TIMED: usize = 4;
 /// The part of the time that streams must save which share links as they come, and not at paces.
 const WORTH_SHARING: f64 = 0.005;
 
@@ -117,6 +119,13 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
         if let Some(time) = form.seconds(most) {
             most = most.min(time.get() * (1.0 + WORTH));
             timed.push((form, time));
+        }
+    }
+    if halves == Halves::Both {
+        // A block is sent on as soon as it is complete, before others are. So the time may be less than both halves'.
+        timed.sort_by_key(|(_, seconds)| *seconds);
+        for (form, seconds) in timed.iter_mut().filter(|(form, _)| form.is_ordered()).take(MOST_TIMED) {
+            *seconds = Profile::of(&form.draft()).seconds(options.size);
         }
     }
     timed.sort_by_key(|(form, _)| form.messages());
@@ -247,12 +256,8 @@ impl Form<'_> {
         if is_small || self.messages() > MOST_MESSAGES {
             return None;
         }
-        let steps = self.ordered(most)?;
-        Some(match (&steps.up, &steps.down) {
-            (Some(half), None) | (None, Some(half)) => Seconds::known(half.seconds),
-            // A block is sent on as soon as it is complete, before others are.
-            _ => Profile::of(&self.draft_with(steps)).seconds(self.options.size),
-        })
+        let Steps { up, down } = self.ordered(most)?;
+        Some(Seconds::known([up, down].into_iter().flatten().map(|half| half.seconds).sum()))
     }
 
     /// Returns whether the reduce halves are the broadcast halves backwards. Where messages with unlike latencies share
@@ -261,14 +266,15 @@ impl Form<'_> {
         self.halves == Halves::Both && self.grown.up.is_none() && (!self.is_ordered() || self.topology.is_direct())
     }
 
-    /// Puts the messages in order; returns `None` if they take too many steps or, in a half, more than `most` seconds.
+    /// Puts the messages in order; returns `None` if they take too many steps or, one half after the other, more than
+    /// `most` seconds.
     fn ordered(&self, most: f64) -> Option<Steps> {
         let unit = self.options.size.get() as f64 / self.units() as f64;
         let carried = match self.options.collective.is_personalized() {
             true => Carried::Blocks(self.options.blocks.as_deref()),
             false => Carried::Same,
         };
-        let of = |network: &Topology, halves: &[Vec<Route>], runs| {
+        let of = |network: &Topology, halves: &[Vec<Route>], runs, most| {
             // The first pieces of all trees come first, as all of them are wanted at once.
             let pieces = 0..self.pieces();
             let sized =
@@ -278,13 +284,15 @@ impl Form<'_> {
         };
         let mut steps = Steps::default();
         if self.halves != Halves::Up {
-            steps.down = Some(of(self.topology, &self.grown.down, Runs::Forwards)?);
+            let most = if self.is_mirrored() { most / 2.0 } else { most };
+            steps.down = Some(of(self.topology, &self.grown.down, Runs::Forwards, most)?);
         }
         if self.halves != Halves::Down {
+            let most = steps.down.as_ref().map_or(most, |down| most - down.seconds);
             steps.up = match (&self.grown.up, &steps.down) {
-                (Some(up), _) => Some(of(&self.topology.transposed(), &turned(up), Runs::Backwards)?),
+                (Some(up), _) => Some(of(&self.topology.transposed(), &turned(up), Runs::Backwards, most)?),
                 (None, Some(down)) if self.is_mirrored() => Some(down.clone()),
-                (None, _) => Some(of(self.topology, &self.grown.down, Runs::Backwards)?),
+                (None, _) => Some(of(self.topology, &self.grown.down, Runs::Backwards, most)?),
             };
         }
         Some(steps)
@@ -292,19 +300,11 @@ impl Form<'_> {
 
     /// Returns the plan.
     fn draft(&self) -> Draft {
-        self.draft_with(if self.is_ordered() {
-            self.ordered(f64::INFINITY).expect("the time was known")
-        } else {
-            Steps::default()
-        })
-    }
-
-    fn draft_with(&self, steps: Steps) -> Draft {
         let collective = self.options.collective;
-        let pace = match self.sending {
-            Sending::Paced => Pace::Paced,
-            Sending::Streamed => Pace::Stream,
-            Sending::Ordered(_) => Pace::Ordered,
+        let (pace, steps) = match self.sending {
+            Sending::Paced => (Pace::Paced, Steps::default()),
+            Sending::Streamed => (Pace::Stream, Steps::default()),
+            Sending::Ordered(_) => (Pace::Ordered, self.ordered(f64::INFINITY).expect("the time was known")),
         };
         let chunk = if pace.is_stream() && self.options.pipeline { Chunk::Best } else { Chunk::One };
         let blocks = self.options.blocks.clone();
