@@ -30,6 +30,7 @@ mod steps;
 mod unequal;
 mod ways;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -61,10 +62,10 @@ const MOST_RANKS_IN_STEPS: u32 = 32;
 const LEAST_LATENCY: f64 = 0.05;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 1e-4;
-/// So many plans of two halves are timed as a whole.
-const MOST_TIMED: usize = 4;
 /// The part of the time that streams must save which share links as they come, and not at paces.
 const WORTH_SHARING: f64 = 0.005;
+/// So many ordered plans of two halves are timed as a whole.
+const MOST_WHOLE: usize = 4;
 
 /// The halves of trees that a collective needs.
 #[derive(Clone, Copy, PartialEq)]
@@ -112,21 +113,9 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
         let sendings = sendings(options, grown.trees).into_iter();
         sendings.map(move |sending| Form { topology, grown, sending, halves, options })
     });
-    // Streams come first: they are predicted soon, and tell what is slow.
-    let (streams, ordered): (Vec<Form>, Vec<Form>) = forms.partition(|form| !form.is_ordered());
-    let (mut timed, mut most): (Vec<(Form, Seconds)>, f64) = (Vec::new(), f64::INFINITY);
-    for form in streams.into_iter().chain(ordered) {
-        if let Some(time) = form.seconds(most) {
-            most = most.min(time.get() * (1.0 + WORTH));
-            timed.push((form, time));
-        }
-    }
+    let mut timed = timed(forms);
     if halves == Halves::Both {
-        // A block is sent on as soon as it is complete, before others are. So the time may be less than both halves'.
-        timed.sort_by_key(|(_, seconds)| *seconds);
-        for (form, seconds) in timed.iter_mut().filter(|(form, _)| form.is_ordered()).take(MOST_TIMED) {
-            *seconds = Profile::of(&form.draft()).seconds(options.size);
-        }
+        time_as_wholes(&mut timed);
     }
     timed.sort_by_key(|(form, _)| form.messages());
     let Some(&(fastest, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
@@ -136,6 +125,29 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     let worth = if fastest.sending == Sending::Streamed { WORTH_SHARING } else { WORTH };
     let is_near = |(_, seconds): &&(Form, Seconds)| seconds.get() <= least.get() * (1.0 + worth);
     Ok((timed.iter().find(is_near).expect("the best is near itself").0.draft(), least))
+}
+
+/// Returns the forms that may be the fastest with their times.
+fn timed<'a>(forms: impl Iterator<Item = Form<'a>>) -> Vec<(Form<'a>, Seconds)> {
+    // Streams come first: they are predicted soon, and tell what is slow.
+    let (streams, ordered): (Vec<Form>, Vec<Form>) = forms.partition(|form| !form.is_ordered());
+    let (mut timed, mut most) = (Vec::new(), f64::INFINITY);
+    for form in streams.into_iter().chain(ordered) {
+        if let Some(time) = form.seconds(most) {
+            most = most.min(time.get() * (1.0 + WORTH));
+            timed.push((form, time));
+        }
+    }
+    timed
+}
+
+/// Times the fastest ordered forms of two halves as a whole. A block is sent on as soon as it is complete, before
+/// others are, so the whole may take less time than both halves.
+fn time_as_wholes(timed: &mut [(Form, Seconds)]) {
+    timed.sort_by_key(|(_, seconds)| *seconds);
+    for (form, seconds) in timed.iter_mut().filter(|(form, _)| form.is_ordered()).take(MOST_WHOLE) {
+        *seconds = Profile::of(&form.draft()).seconds(form.options.size);
+    }
 }
 
 /// Returns the fewest steps, if a plan with so many may be faster than others and is found soon.
@@ -325,17 +337,20 @@ impl Form<'_> {
             Halves::Up => Half::None,
             _ => self.half(draft, &self.grown.down[number], steps.down.as_ref(), place, |step| last_up + step),
         };
-        let up = match &self.grown.up {
-            _ if self.halves == Halves::Down => Half::None,
+        let up = match self.halves {
+            Halves::Down => Half::None,
             _ if self.is_mirrored() => Half::Mirror,
-            Some(up) => self.half(draft, &up[number], steps.up.as_ref(), place, |step| last_up + 1 - step),
-            None => {
-                let up: Vec<Route> =
-                    self.grown.down[number].iter().map(|route| mirrored(self.topology, route)).collect();
-                self.half(draft, &up, steps.up.as_ref(), place, |step| last_up + 1 - step)
-            }
+            _ => self.half(draft, &self.up(number), steps.up.as_ref(), place, |step| last_up + 1 - step),
         };
         Tree { span, root: self.grown.roots[number], up, down, chunk }
+    }
+
+    /// Returns the routes of a reduce half.
+    fn up(&self, number: usize) -> Cow<'_, [Route]> {
+        match &self.grown.up {
+            Some(up) => Cow::Borrowed(&up[number]),
+            None => self.grown.down[number].iter().map(|route| mirrored(self.topology, route)).collect(),
+        }
     }
 
     /// Returns the units of each piece of each tree; all first pieces come first. In an all-to-all, where each rank has

@@ -95,7 +95,7 @@ pub(super) fn ordered(
             following[before].push(number);
         }
     }
-    let (order, seconds) = Service::new(topology, &mut messages, &following).run(most)?;
+    let (order, seconds) = Service::new(topology, &messages, &following).run(most)?;
     let mut last = vec![0u16; topology.links().len()];
     for number in order {
         let Message { route, after, .. } = messages[number];
@@ -151,14 +151,14 @@ fn messages_of<'a>(
 
 /// The messages on their way. One that is ready waits at a link of its route: at one that is occupied, if any is.
 struct Service<'a, 'b> {
-    messages: &'b mut [Message<'a>],
+    messages: &'b [Message<'a>],
     following: &'b [Vec<usize>],
     /// The messages that wait at each link, by how long they have to go.
     waiting: Vec<BinaryHeap<Waiting>>,
     free_at: Vec<f64>,
     /// The seconds for which the messages that have not started will occupy each link.
     ahead: Vec<f64>,
-    /// The end comes no earlier, by the messages that have started; at last it is the end.
+    /// The end comes no earlier than this, by the messages that have started; when all have, it is the end.
     end: f64,
     /// What happens at a time, whose bits are ordered as the times are: messages get ready, and links get free.
     calendar: BTreeMap<u64, (Vec<usize>, Vec<LinkId>)>,
@@ -168,11 +168,11 @@ struct Service<'a, 'b> {
 type Waiting = (u64, Reverse<usize>);
 
 impl<'a, 'b> Service<'a, 'b> {
-    fn new(topology: &Topology, messages: &'b mut [Message<'a>], following: &'b [Vec<usize>]) -> Self {
+    fn new(topology: &Topology, messages: &'b [Message<'a>], following: &'b [Vec<usize>]) -> Self {
         let links = topology.links().len();
         let roots: Vec<usize> = (0..messages.len()).filter(|&number| messages[number].after.is_none()).collect();
         let mut ahead = vec![0.0; links];
-        for message in &*messages {
+        for message in messages {
             message.route.iter().for_each(|&link| ahead[link] += message.busy);
         }
         let (waiting, free_at) = (vec![BinaryHeap::new(); links], vec![0.0; links]);
