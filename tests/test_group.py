@@ -75,9 +75,34 @@ def check_all(workers, sizes, names=None, **how):
         assert_same([results[number] for results in found], expected(*case))
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "multitree", "dbtree", "packing"])
+@pytest.mark.parametrize("algorithm", ["ring", "multitree", "dbtree", "packing", "forest", "auto"])
 def test_every_collective(algorithm):
     check_all(4, (0, 1, 3, 10_001), algorithm=algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "forest", "ring"])
+@pytest.mark.parametrize("collective", ["all-gather", "all-to-all", "broadcast"])
+def test_a_collective_gets_the_plan_that_its_algorithm_would_make(algorithm, collective):
+    plans = together(lambda team: (team.plan, team.plan_for(collective)), 12, network="b4", algorithm=algorithm)
+    wanted = treefold.plan("b4", algorithm, collective=collective, simulator="flow")
+    assert {plan.fingerprint for _, plan in plans} == {wanted.fingerprint}
+    derived = plans[0][0].derive(collective)
+    assert (derived.fingerprint == wanted.fingerprint) == (algorithm == "ring")
+
+
+def test_a_plan_that_sends_between_other_ranks_than_the_all_reduce_connects_them_first():
+    network = "cluster:nodes=2,gpus=3,rails=1"
+    base = treefold.plan(network, "ring").made_for(1 << 20, "flow")
+    plans = [base, *together(lambda team: team.plan_for("all-to-all"), 6, plan=base)]
+    assert not set(plans[1].pairs) <= set(base.pairs)
+    check_all(6, (1, 10_001), plan=base)
+
+
+def test_switches_that_reduce_only_forward_what_workers_send():
+    network = treefold.topology("dgx2:planes=1").with_ranks([0, 1, 2])
+    plans = together(lambda team: [team.plan_for(each) for each in COLLECTIVES], 3, network=network)
+    assert not any(node.reduces for plan in plans[0] for node in plan.topology.nodes())
+    check_all(3, (1000,), network=network)
 
 
 def test_one_worker_and_five():
@@ -171,7 +196,7 @@ def test_a_plan_for_another_number_of_ranks_or_another_collective():
     errors = together(lambda team: None, 3, plan=treefold.plan("ring:4", "ring"))
     assert ["3 workers for 4 ranks of network 'ring:4'" in str(error) for error in errors] == [True] * 3
     errors = together(lambda team: None, 3, plan=treefold.plan("ring:3", "ring", collective="all-gather"))
-    assert ["run that with collective='all-gather'" in str(error) for error in errors] == [True] * 3
+    assert ["run it with collective='all-gather'" in str(error) for error in errors] == [True] * 3
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,10 @@ def test_only_the_limit_that_fails_gives_way():
     assert replanned.gave_way.endswith("): least rate 10MB/s is dropped")
     again = treefold.replan(replanned.plan, "b4")
     assert again.plan.algorithm == "mtree" and again.plan.options == {"trees": 3}
+
+
+def test_a_new_plan_remembers_that_auto_chose_its_algorithm_unless_another_was_named():
+    ring = treefold.topology("ring:5")
+    plan, broken = treefold.plan(ring, simulator="flow"), ring.without_links([("GPU0", "GPU1")])
+    assert treefold.replan(plan, broken).plan.chosen_by == "flow"
+    assert treefold.replan(plan, broken, "multitree").plan.chosen_by is None

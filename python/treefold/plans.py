@@ -146,9 +146,13 @@ def explained_plan(request: Request) -> Explained:
     return Explained(_remembering(planned, request), report, None)
 
 
-def _remembering(plan: Plan, request: Request) -> Plan:
-    """Return the plan, which remembers its size, its options, and the simulator by which `auto` chose it."""
-    chosen_by = request.simulator if request.algorithm == "auto" else None
+def _remembering(plan: Plan, request: Request, chosen_by: str | None = None) -> Plan:
+    """Return the plan, which remembers its size, its options, and the simulator by which `auto` chose its algorithm.
+
+    `chosen_by` is that simulator if `auto` chose the algorithm of the request for an earlier plan.
+    """
+    if request.algorithm == "auto":
+        chosen_by = request.simulator
     return plan.made_for(request.size_bytes, chosen_by, settings(request.options, plan.algorithm))
 
 
@@ -202,7 +206,7 @@ def replan(
         plan, fresh, request, lambda each: simulate(each, size_bytes=size, simulator=simulator)
     )
     return Replanned(
-        plan=_remembering(chosen.plan, request),
+        plan=_remembering(chosen.plan, request, plan.chosen_by if algorithm is None else None),
         changes=tuple(replanning.changes(plan.topology, request.network)),
         gave_way=gave_way,
         serves=old is not None,

@@ -29,7 +29,7 @@ class Plans(NamedTuple):
     collective: Plan
     """The plan that is measured."""
     all_reduce: Plan
-    """The plan from which it is derived, for barriers."""
+    """The plan of an all-reduce, for barriers."""
 
 
 class Measurement(NamedTuple):

@@ -14,10 +14,11 @@ from treefold.perf.bench import Measurement, Plans, Track, measure
 from treefold.perf.job import Job
 from treefold.perf.teams import GroupTeam, ThreadTeam
 from treefold.rendezvous import Rendezvous, validation
-from treefold.runtime.agreement import agreed_plan, check_base, plan_for
+from treefold.runtime.agreement import agreed_plan, check_base, first_plan
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
 from treefold.runtime.joining import form
+from treefold.runtime.plans import plan_like
 from treefold.runtime.rank_mapping import map_ranks
 from treefold.simulation import simulate
 from treefold.text import visible
@@ -59,12 +60,12 @@ def among_processes(
         for size_bytes in job.sizes_bytes:
             network = source if isinstance(source, Topology) else None
             given = source if isinstance(source, Plan) else None
-            base = agreed_plan(meeting, given, network, size_bytes, options, job.collective)
+            base = agreed_plan(meeting, given, network, size_bytes, options)
             if group is None or base.fingerprint != group.plan.fingerprint:
                 if group is not None:
                     group.close()
                 group = form(meeting, base, engine=engine, adapt=job.adapt)
-            plan = group.derived(job.collective, group.mapping.rank_of_worker[job.root])
+            plan = group.plan_for(job.collective, group.mapping.rank_of_worker[job.root])
             result = measure(GroupTeam(group, meeting.exchange), Plans(plan, base), job, size_bytes, track)
             # After a change the network is another one, and so are its bound and the prediction.
             measured.append((group.current(plan), result, group.changes()))
@@ -86,9 +87,9 @@ def among_threads(
         if isinstance(source, Plan):
             check_base(base := source)
         else:
-            base = plan_for([None] * ranks, source, size_bytes, options, job.collective)
+            base = first_plan([None] * ranks, source, size_bytes, options)
         map_ranks([None] * ranks, base.topology)
-        plan = base.derive(job.collective, job.root)
+        plan = plan_like(base, job.collective, job.root)
         result = measure(ThreadTeam(ranks), Plans(plan, base), job, size_bytes, track)
         rows.append(row(plan, job, result, [], is_known=False))
     return rows

@@ -10,7 +10,7 @@ from treefold.networks import as_network
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime import control
-from treefold.runtime.networks import joined_directly, with_named_ranks
+from treefold.runtime.networks import joined_directly, with_named_ranks, with_plain_switches
 from treefold.runtime.rank_mapping import map_ranks, repeated_names
 
 
@@ -20,17 +20,15 @@ def agreed_plan(
     network: Topology | str | None,
     size_bytes: int | str,
     options: Mapping[str, Any],
-    collective: str = "all-reduce",
 ) -> Plan:
     """Return worker 0's plan; all workers call this together.
 
     Args:
         meeting: The rendezvous of the workers.
         plan: This worker's plan, if it has one.
-        network: The network for which worker 0 makes a plan if it has none, as in `plan_for`.
+        network: The network for which worker 0 makes a plan if it has none, as in `first_plan`.
         size_bytes: The size for which worker 0 makes a plan.
-        options: The options with which worker 0 plans, as in `plan_for`.
-        collective: The collective that will be derived from the plan.
+        options: The options with which worker 0 plans, as in `first_plan`.
 
     Raises:
         TreefoldError: On every worker, if one has an error or another plan than worker 0.
@@ -43,7 +41,7 @@ def agreed_plan(
         if plan is not None:
             check_base(plan)
         elif meeting.rank == 0:
-            return plan_for(names, network, size_bytes, options, collective)
+            return first_plan(names, network, size_bytes, options)
         return plan
 
     mine = all_or_none(meeting, own)
@@ -57,24 +55,22 @@ def agreed_plan(
     return control.read_plan("worker 0", first["plan"])
 
 
-def plan_for(
+def first_plan(
     names: Sequence[str | None],
     network: Topology | str | None,
     size_bytes: int | str,
     options: Mapping[str, Any],
-    collective: str = "all-reduce",
 ) -> Plan:
-    """Return an all-reduce for the workers of these names, from which `collective` can be derived.
+    """Return an all-reduce for the workers of these names.
 
-    On a network, workers with names are its ranks, and its other accelerators relay. Without a network, workers are
-    assumed to reach each other equally well.
+    On a network, workers with names are its ranks, and its other accelerators relay; its switches only forward. Without
+    a network, workers are assumed to reach each other equally well.
 
     Args:
         names: The name of each worker; None for a worker without one.
         network: The network, a spec or the path of a file.
         size_bytes: The size of the vector that the plan should be good for.
         options: The algorithm, if it is not `auto`, and fields of `treefold.PlannerOptions`.
-        collective: The collective that will be derived from the plan.
 
     Raises:
         TreefoldError: If workers and network do not match, or an option is unknown.
@@ -87,10 +83,7 @@ def plan_for(
     elif _are_other_ranks(names, network):
         network = with_named_ranks(network, names)
     map_ranks(names, network)
-    all_options = {**options, "size_bytes": size_bytes, "simulator": "flow"}
-    if collective != "all-reduce" and options.get("algorithm", "auto") == "auto":
-        all_options["algorithm"] = plans.plan(network, collective=collective, **all_options).algorithm
-    return plans.plan(network, **all_options)
+    return plans.plan(with_plain_switches(network), size_bytes=size_bytes, simulator="flow", **options)
 
 
 def _are_other_ranks(names: Sequence[str | None], network: Topology) -> bool:
@@ -109,7 +102,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     if settled := [name for name in ("collective", "root", "simulator") if name in options]:
         raise TreefoldError(
             f"{' and '.join(settled)} cannot be chosen here: a group plans an all-reduce, for which auto compares "
-            f"plans by flow, and derives other collectives from it; drop {', '.join(settled)}"
+            f"plans by flow, and other collectives when they are called; drop {', '.join(settled)}"
         )
     checks.arguments("join", options, ("algorithm", *declared.options("planner")))
 
@@ -124,6 +117,6 @@ def check_base(plan: Plan) -> None:
     checks.plan(plan)
     if plan.collective != "all-reduce":
         raise TreefoldError(
-            f"the plan is for {plan.collective}, and other collectives are derived from an all-reduce's; make one of "
-            f"an all-reduce, and run that with collective={plan.collective!r}"
+            f"the plan is for {plan.collective}, and a group begins with one for an all-reduce, by which it plans the "
+            f"others; make that, and run it with collective={plan.collective!r}"
         )

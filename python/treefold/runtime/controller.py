@@ -124,6 +124,8 @@ class Controller:
         if self._next_plan is not None and self.count >= self._next_plan.first:
             self._adopt(self._next_plan.plan, self._next_plan.lives)
         plan = self.plans.current(plan)
+        if not self.transport.reaches(plan):
+            self.transport.connect(plan)
         self.stage = "data"
         program = self.plans.program(plan, elements, element_bytes)
         fault = self.transport.attempt(program, operation)

@@ -39,6 +39,10 @@ class EngineTransport:
     def connect(self, plan: Plan) -> None:
         """Do nothing: the engine reaches all ranks."""
 
+    def reaches(self, plan: Plan) -> bool:
+        """Return True, as in `Transport`: the engine reaches all ranks."""
+        return True
+
     def run(self, program: Program, operation: Operation) -> None:
         """Run a program, as in `Transport`.
 

@@ -22,7 +22,7 @@ class Group:
     One thread at a time calls a group's collectives, and all workers call the same ones in the same order. Arrays are
     C-contiguous, writeable NumPy arrays of the same shape and number type on all workers; the types are those of
     `treefold.run`. NumPy has no `bfloat16`: its numbers travel as two-byte integers, with `number="bfloat16"`. All
-    collectives raise what `Group.run` and `Group.derived` raise.
+    collectives raise what `Group.run` and `Group.plan_for` raise.
 
     Attributes:
         worker: This worker's number in its rendezvous, counted from 0; it is torch's rank, or RANK.
@@ -63,8 +63,12 @@ class Group:
         """The current plan, which is for an all-reduce."""
         return self._plans.all_reduce
 
-    def derived(self, collective: str, root: int = 0) -> Plan:
-        """Return the plan of another collective over the same trees.
+    def plan_for(self, collective: str, root: int = 0) -> Plan:
+        """Return the group's plan of a collective, which is made when it is first asked for.
+
+        If `auto` chose the algorithm of the all-reduce's plan, it chooses the fastest for this collective, too. If that
+        algorithm was named and plans each collective in a way of its own, as `forest` does, it does so. Otherwise the
+        trees of the all-reduce serve.
 
         Args:
             collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
@@ -76,11 +80,11 @@ class Group:
 
         Example:
             >>> from treefold import runtime
-            >>> runtime.in_threads(2, lambda group: group.derived("broadcast", root=1).collective)
+            >>> runtime.in_threads(2, lambda group: group.plan_for("broadcast", root=1).collective)
             ['broadcast', 'broadcast']
 
         """
-        return self._plans.derived(collective, root)
+        return self._plans.plan_for(collective, root)
 
     def current(self, plan: Plan) -> Plan:
         """Return the current plan for the same collective as `plan`, which may be outdated.
@@ -137,7 +141,7 @@ class Group:
             [[1, 1], [1, 1], [1, 1]]
 
         """
-        self.run(self.derived("broadcast", self._rank_of(root)), array)
+        self.run(self.plan_for("broadcast", self._rank_of(root)), array)
 
     def reduce(self, array: Array, root: int = 0, op: str = "sum", number: str | None = None) -> None:
         """Reduce the arrays of all workers into that of worker `root`, in place; the others' values are lost.
@@ -163,7 +167,7 @@ class Group:
             [None, None, [111.0, 111.0]]
 
         """
-        self.run(self.derived("reduce", self._rank_of(root)), array, op, number)
+        self.run(self.plan_for("reduce", self._rank_of(root)), array, op, number)
 
     def all_gather(self, array: Array, number: str | None = None) -> Array:
         """Return the arrays of all workers, flat and one after the other, in the workers' order.
@@ -185,7 +189,7 @@ class Group:
         _check_array(array)
         vector = np.empty(array.size * self.size, array.dtype)
         vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
-        self.run(self.derived("all-gather"), vector, number=number)
+        self.run(self.plan_for("all-gather"), vector, number=number)
         if self.mapping.is_in_order:
             return vector
         return vector.reshape(self.size, -1)[self.mapping.rank_of_worker].reshape(-1)
@@ -209,7 +213,7 @@ class Group:
 
         """
         vector, own = self._by_rank(array)
-        self.run(self.derived("reduce-scatter"), vector, op, number)
+        self.run(self.plan_for("reduce-scatter"), vector, op, number)
         first = block(vector.size, self.size, self.rank).start
         return vector[first : first + own].copy()
 
@@ -247,7 +251,7 @@ class Group:
         vector, own = self._by_rank(array)
         mine = block(vector.size, self.size, self.rank)
         result = np.empty((self.size, mine.stop - mine.start), array.dtype)
-        self.run(self.derived("all-to-all"), vector, number=number, result=result)
+        self.run(self.plan_for("all-to-all"), vector, number=number, result=result)
         return result[self.mapping.rank_of_worker, :own].reshape(-1)
 
     def sizes_of_all(self, elements: int, sizes: Sequence[int]) -> Array:
@@ -294,7 +298,7 @@ class Group:
             return exchange.own_block(flat, sizes, self.worker)
         vector = exchange.reordered(flat, sizes[self.worker], self.mapping.worker_of_rank)
         result = np.empty(int(sizes[:, self.worker].sum()), array.dtype)
-        plan = self.derived("all-to-all").with_blocks(exchange.by_rank(sizes, self.mapping))
+        plan = self.plan_for("all-to-all").with_blocks(exchange.by_rank(sizes, self.mapping))
         self._run(plan, vector, "sum", number, result, int(sizes.sum(axis=1).max()))
         received = sizes[list(self.mapping.worker_of_rank), self.worker]
         return exchange.reordered(result, received, self.mapping.rank_of_worker)
@@ -327,7 +331,7 @@ class Group:
         """Run the plan of any collective on this worker's whole vector, in place.
 
         Args:
-            plan: The group's plan, or one that is derived from it; its blocks are numbered by rank, not by worker.
+            plan: One that `plan_for` returns; its blocks are numbered by rank, not by worker.
             array: The whole vector, which is overwritten. For an all-gather, this rank's block stands at its place in
                 it; after a reduce-scatter, only this rank's block of it is valid.
             op: An operator of `all_reduce`.
@@ -363,7 +367,15 @@ class Group:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
+        self._reach(plan)
         self._execute(plan, Operation(view, kind, op, out), elements, array.itemsize)
+
+    def _reach(self, plan: Plan) -> None:
+        """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once."""
+        if plan is self.plan or self.transport.reaches(plan):
+            return
+        self.all_reduce(np.zeros(1))  # then all are here, and none waits for long to be connected
+        self.transport.connect(plan)
 
     def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         self.transport.run(self._plans.program(plan, elements, element_bytes), operation)

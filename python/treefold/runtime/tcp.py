@@ -53,6 +53,8 @@ class TcpTransport:
         self._mesh, self.rank, self.mapping, self.timeouts = mesh, rank, mapping, timeouts
         self._addresses, self.message_s = addresses, message_s
         self.size = len(addresses)
+        self._joined: set[Pair] = set()
+        """The pairs of ranks that the plans so far have connected; all ranks know the same ones."""
         self._is_resting = self._is_closed = False
         self._keeper: threading.Thread | None = None
 
@@ -63,8 +65,14 @@ class TcpTransport:
 
     def connect(self, plan: Plan) -> None:
         """Connect to all ranks that the plan, or its network, joins to this one."""
-        partners = {end for pair in _pairs(plan) if self.rank in pair for end in pair} - {self.rank}
+        pairs = _pairs(plan)
+        partners = {end for pair in pairs if self.rank in pair for end in pair} - {self.rank}
         self.connect_to(sorted(partners), CONNECT_S)
+        self._joined |= pairs
+
+    def reaches(self, plan: Plan) -> bool:
+        """Return whether all ranks are connected to those that `plan` needs, as in `Transport`."""
+        return self._joined.issuperset(plan.pairs)
 
     def connect_to(self, ranks: Sequence[int], timeout_s: float) -> None:
         """Connect to these ranks, which do the same at the same time, but not to those from which this one is cut off.

@@ -39,6 +39,9 @@ class Transport(Protocol):
 
         """
 
+    def reaches(self, plan: Plan) -> bool:
+        """Return whether all ranks are connected to those that `plan` needs; all ranks get the same answer."""
+
     def run(self, program: Program, operation: Operation) -> None:
         """Run this rank's program on its values.
 

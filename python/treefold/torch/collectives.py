@@ -139,7 +139,7 @@ def _run(
     result: torch.Tensor | None = None,
 ) -> None:
     """Run a collective on the memory of a contiguous tensor; `root` is a torch rank."""
-    plan = group.plan if collective == "all-reduce" else group.derived(collective, group.mapping.rank_of_worker[root])
+    plan = group.plan_for(collective, group.mapping.rank_of_worker[root])
     group.run(plan, _array(dense), OPERATORS[operator][0], _number(dense), None if result is None else _array(result))
 
 

@@ -183,8 +183,7 @@ class PlannedCalls:
         if collective not in self._possible:
             self._possible[collective] = True
             try:
-                if collective != "all-reduce":
-                    group.derived(collective)
+                group.plan_for(collective)
             except MisfitError:
                 self._possible[collective] = False
         return self._possible[collective]
