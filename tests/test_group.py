@@ -81,7 +81,7 @@ def test_every_collective(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "forest", "ring"])
-@pytest.mark.parametrize("collective", ["all-gather", "all-to-all", "broadcast"])
+@pytest.mark.parametrize("collective", ["all-gather", "all-to-all"])
 def test_a_collective_gets_the_plan_that_its_algorithm_would_make(algorithm, collective):
     plans = together(lambda team: (team.plan, team.plan_for(collective)), 12, network="b4", algorithm=algorithm)
     wanted = treefold.plan("b4", algorithm, collective=collective, simulator="flow")
@@ -103,6 +103,28 @@ def test_switches_that_reduce_only_forward_what_workers_send():
     plans = together(lambda team: [team.plan_for(each) for each in COLLECTIVES], 3, network=network)
     assert not any(node.reduces for plan in plans[0] for node in plan.topology.nodes())
     check_all(3, (1000,), network=network)
+
+
+def test_from_and_to_a_root_the_trees_of_the_all_reduce_serve():
+    base = treefold.plan("b4", simulator="flow")
+    plans = together(lambda team: team.plan_for("broadcast", 3), 12, plan=base)
+    assert {plan.fingerprint for plan in plans} == {base.derive("broadcast", 3).fingerprint}
+
+
+def test_a_plan_in_which_switches_reduce_is_refused():
+    plan = treefold.plan("dgx2:planes=1", "innet-pull")
+    errors = together(lambda team: None, 16, plan=plan)
+    assert ["not run between workers" in str(error) for error in errors] == [True] * 16
+
+
+def test_workers_that_call_different_collectives_first_are_told_so():
+    base = treefold.plan("cluster:nodes=2,gpus=3,rails=1", "ring").made_for(1 << 20, "flow")
+
+    def work(team):
+        array = np.ones(6)
+        return team.all_to_all(array) if team.worker == 0 else team.all_reduce(array[:1])
+
+    assert all("uint8" in str(error) for error in together(work, 6, plan=base))
 
 
 def test_one_worker_and_five():

@@ -101,9 +101,9 @@ _Source = Annotated[
     str | None,
     typer.Argument(
         metavar="PLAN.json|NETWORK",
-        help="The file of an all-reduce plan, like which other collectives are planned; or the network to plan for, "
-        "by default full:N for N workers, a complete graph with links of 16GB/s and 150ns. Plans in which switches "
-        "reduce can only be simulated.",
+        help="The file of an all-reduce plan, whose network and algorithm serve other collectives, too; or the network "
+        "to plan for, by default full:N for N workers, a complete graph with links of 16GB/s and 150ns. Plans in which "
+        "switches reduce can only be simulated.",
     ),
 ]
 

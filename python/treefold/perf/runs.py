@@ -61,7 +61,7 @@ def among_processes(
             network = source if isinstance(source, Topology) else None
             given = source if isinstance(source, Plan) else None
             base = agreed_plan(meeting, given, network, size_bytes, options)
-            if group is None or base.fingerprint != group.plan.fingerprint:
+            if group is None or not _is_same(base, group.plan):
                 if group is not None:
                     group.close()
                 group = form(meeting, base, engine=engine, adapt=job.adapt)
@@ -74,6 +74,11 @@ def among_processes(
             group.close()
     is_known = is_network_real and source is not None and meeting.rank == 0  # which prints
     return [row(plan, job, result, changes, is_known) for plan, result, changes in measured]
+
+
+def _is_same(one: Plan, other: Plan) -> bool:
+    """Return whether two all-reduces send the same, and other collectives are planned alike for both."""
+    return (one.fingerprint, one.size_bytes, one.algorithm) == (other.fingerprint, other.size_bytes, other.algorithm)
 
 
 def among_threads(

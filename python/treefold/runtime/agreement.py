@@ -12,6 +12,7 @@ from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime import control
 from treefold.runtime.networks import joined_directly, with_named_ranks, with_plain_switches
 from treefold.runtime.rank_mapping import map_ranks, repeated_names
+from treefold.text import visible
 
 
 def agreed_plan(
@@ -115,6 +116,11 @@ def check_base(plan: Plan) -> None:
 
     """
     checks.plan(plan)
+    if any(end >= plan.topology.ranks for pair in plan.pairs for end in pair):
+        raise TreefoldError(
+            f"switches reduce or multicast in this plan of {visible(plan.algorithm)}, which can therefore be "
+            "simulated, but not run between workers; name another algorithm, for example packing"
+        )
     if plan.collective != "all-reduce":
         raise TreefoldError(
             f"the plan is for {plan.collective}, and a group begins with one for an all-reduce, by which it plans the "

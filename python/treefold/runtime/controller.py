@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -303,7 +304,9 @@ class Controller:
         if self._algorithm is None and gave_way and first.algorithm in names():
             with suppress(MisfitError):
                 wishes = declared.read("planner", first.options)
-                return replan(plan, network, first.algorithm, size_bytes=size_bytes, **wishes)
+                back = replan(plan, network, first.algorithm, size_bytes=size_bytes, **wishes)
+                new = back.plan
+                return replace(back, plan=new.made_for(new.size_bytes or 0, first.chosen_by, new.options))
         return replan(plan, network, self._algorithm, size_bytes=size_bytes)
 
     # The connection between two workers is cut.

@@ -66,9 +66,9 @@ class Group:
     def plan_for(self, collective: str, root: int = 0) -> Plan:
         """Return the group's plan of a collective, which is made when it is first asked for.
 
-        If `auto` chose the algorithm of the all-reduce's plan, it chooses the fastest for this collective, too. If that
-        algorithm was named and plans each collective in a way of its own, as `forest` does, it does so. Otherwise the
-        trees of the all-reduce serve.
+        For all-gathers, reduce-scatters and all-to-alls, `auto` chooses the fastest if it chose the plan of the
+        all-reduce; `forest` plans each in its own way if it was named. Otherwise the trees of the all-reduce serve, and
+        always for broadcasts and reduces, as each root would need a search.
 
         Args:
             collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
@@ -374,7 +374,9 @@ class Group:
         """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once."""
         if plan is self.plan or self.transport.reaches(plan):
             return
-        self.all_reduce(np.zeros(1))  # then all are here, and none waits for long to be connected
+        # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so workers
+        # that disagree on what they call are told so.
+        self.all_reduce(np.zeros(1, np.uint8), "bxor")
         self.transport.connect(plan)
 
     def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:

@@ -61,8 +61,8 @@ def join(
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
             switches; node caps are switches, too, and `treefold.topology(file, node_cap="none")` leaves them out.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
-            `treefold.PlannerOptions`. The plan is always one for all-reduce, from which the group derives the other
-            collectives, so `collective`, `root` and `simulator` are refused.
+            `treefold.PlannerOptions`. The plan is always one for all-reduce, and the group makes those of other
+            collectives when they are called, so `collective`, `root` and `simulator` are refused.
 
     Returns:
         The group, whose methods are the collectives.

@@ -6,6 +6,7 @@ from typing import Any
 
 from treefold import declared, planning, plans
 from treefold._core import Plan, Program
+from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
 from treefold.runtime.networks import with_plain_switches
 
@@ -27,9 +28,10 @@ class GroupPlans:
 
     def plan_for(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of a collective, made like the all-reduce's; `root` is a rank of the plan."""
-        if (collective, root) not in self._others:
-            self._others[collective, root] = plan_like(self.all_reduce, collective, root)
-        return self._others[collective, root]
+        key = (collective, root if has_root(collective) else 0)
+        if key not in self._others:
+            self._others[key] = plan_like(self.all_reduce, *key)
+        return self._others[key]
 
     def current(self, plan: Plan) -> Plan:
         """Return the current plan for the collective of `plan`, which may have been made before the plan changed."""
@@ -53,23 +55,28 @@ class GroupPlans:
         return program
 
 
+def has_root(collective: str) -> bool:
+    """Return whether a collective goes out from one rank, or to one."""
+    return collective in COLLECTIVES and COLLECTIVES[collective].has_root
+
+
 def plan_like(all_reduce: Plan, collective: str, root: int) -> Plan:
     """Return a plan of another collective, for the network and the size of an all-reduce's plan.
 
     An all-reduce's is the plan itself. If `auto` chose its algorithm, it chooses again, by the same simulator. If the
     algorithm plans each collective in a way of its own, it does so. Otherwise, and if limits allow nothing else, the
-    trees of the all-reduce serve.
+    trees of the all-reduce serve. So they do from or to a root: a search for every root would take minutes where each
+    rank broadcasts once, as optimizers with parts of the state do.
     """
     if collective == "all-reduce":
         return all_reduce
-    if (algorithm := _algorithm_like(all_reduce)) is not None:
+    if (algorithm := _algorithm_like(all_reduce)) is not None and not has_root(collective):
         with suppress(MisfitError):
             return plans.plan(
                 with_plain_switches(all_reduce.topology),
                 algorithm,
                 size_bytes=all_reduce.size_bytes,
                 collective=collective,
-                root=root,
                 simulator=all_reduce.chosen_by or "flow",
                 **declared.read("planner", all_reduce.options),
             )

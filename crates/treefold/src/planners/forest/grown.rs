@@ -116,13 +116,16 @@ fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
                 }
             }
         }
-        if stretch != STRETCHES[0] && is_enough(&found) {
+        // More trees than a program shares blocks among would not help it.
+        let is_last =
+            stretch.is_none() || found.iter().map(|grown| grown.roots.len()).sum::<usize>() > unequal::MOST_TREES;
+        if is_last && !is_enough(&found) {
+            let rates = (rate(topology, only_root), transposed.as_ref().map(|network| rate(network, only_root)));
+            found.extend(unequal::share(topology, &found, rates));
+        }
+        if (is_last || stretch != STRETCHES[0]) && is_enough(&found) {
             break;
         }
-    }
-    if !is_enough(&found) {
-        let rates = (rate(topology, only_root), transposed.as_ref().map(|network| rate(network, only_root)));
-        found.extend(unequal::share(topology, &found, rates));
     }
     let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max);
     found.retain(|grown| grown.trees == 1 || grown.reached >= best * WORTH);

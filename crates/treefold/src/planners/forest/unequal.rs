@@ -12,7 +12,7 @@ use crate::planners::spanning::Route;
 use crate::topology::{NodeId, Topology};
 
 /// The most trees among which a block is shared.
-const MOST_TREES: usize = 1200;
+pub(super) const MOST_TREES: usize = 1200;
 /// The units of a block.
 const BLOCK: u32 = 1 << 16;
 /// The parts of a block from which a tree is kept, and the part of the rate that leaving others out may cost.
@@ -116,7 +116,7 @@ fn solve(topology: &Topology, trees: &[Tree], rate: f64) -> (Vec<f64>, f64) {
             rows[link.index()].entries.push((column, rate / topology.link(link).bandwidth.bytes_per_second()));
         }
     }
-    rows.retain(|row| !row.entries.is_empty());
+    rows.retain(|row| most_use(trees, row) > 1.0);
     let by_root: Vec<&[Tree]> = trees.chunk_by(|a, b| a.0 == b.0).collect();
     let mut first = 0;
     for of_root in &by_root {
@@ -137,6 +137,19 @@ fn solve(topology: &Topology, trees: &[Tree], rate: f64) -> (Vec<f64>, f64) {
         start += of_root.len();
     }
     (parts, reached)
+}
+
+/// Returns the most that trees use of a link whose row this is, if each root has one block and sends it where it uses
+/// the link most. Most links then are never full, and without their rows programs are much smaller.
+fn most_use(trees: &[Tree], row: &Row) -> f64 {
+    // A tree may enter a link more than once, where it passes a switch.
+    let of_trees = row.entries.chunk_by(|a, b| a.0 == b.0).map(|of_tree| {
+        let used: f64 = of_tree.iter().map(|(_, part)| part).sum();
+        (trees[of_tree[0].0].0, used)
+    });
+    let of_trees: Vec<(NodeId, f64)> = of_trees.collect();
+    let of_roots = of_trees.chunk_by(|a, b| a.0 == b.0);
+    of_roots.map(|of_root| of_root.iter().map(|&(_, used)| used).fold(0.0, f64::max)).sum()
 }
 
 /// Returns parts of blocks in units, so that those of each root are a whole block. Parts that are no numbers count as

@@ -2,7 +2,8 @@
 //!
 //! Ranks that share a switch share most of their routes. So the best routes between the nodes that are no ranks are
 //! found once, and a way is a link into them, a route among them, and a link out of them. Cost: a search from each of
-//! these nodes, and O(n^2 p^2) for n ranks with p links each.
+//! these nodes that a rank has a link to, and O(n^2 p^2) for n ranks with p links each. Where latency decides before
+//! prices do, a search walks only the quickest routes, which are few.
 
 use crate::planners::spanning::Route;
 use crate::search::Shortest;
@@ -30,8 +31,16 @@ pub(super) struct Ways<'a> {
     into: Vec<Vec<Way>>,
     /// The ways out of each rank.
     out_of: Vec<Vec<(NodeId, usize)>>,
-    /// A search from each node that is no rank, among such nodes.
-    inner: Vec<Shortest<f64, LinkId>>,
+    /// The searches from each node that is no rank, among such nodes; `None` where no rank has a link to it.
+    inner: Vec<Option<Inner>>,
+}
+
+/// A search for the best routes from a node that is no rank to other such nodes.
+struct Inner {
+    start: NodeId,
+    /// The links out of each node that a best route may take, whatever the prices are.
+    useful: Vec<Vec<LinkId>>,
+    search: Shortest<f64, LinkId>,
 }
 
 impl<'a> Ways<'a> {
@@ -39,7 +48,9 @@ impl<'a> Ways<'a> {
     /// prices decide among these; else prices alone decide.
     pub fn new(topology: &'a Topology, by_latency: bool) -> Self {
         let inner = topology.node_ids().skip(topology.ranks() as usize);
-        let inner = inner.map(|_| Shortest::new(topology.nodes().len())).collect();
+        let is_entered =
+            |node: NodeId| topology.incoming(node).iter().any(|&link| topology.is_rank(topology.link(link).source));
+        let inner = inner.map(|node| is_entered(node).then(|| Inner::new(topology, node, by_latency))).collect();
         let ranks = topology.ranks() as usize;
         Self { topology, by_latency, into: vec![Vec::new(); ranks], out_of: vec![Vec::new(); ranks], inner }
     }
@@ -61,8 +72,8 @@ impl<'a> Ways<'a> {
             self.into.iter_mut().flatten().for_each(|way| way.price = prices[way.ends.0]);
             return;
         }
-        if !self.topology.is_direct() {
-            self.search(prices);
+        for inner in self.inner.iter_mut().flatten() {
+            inner.search(self.topology, prices, self.by_latency);
         }
         self.out_of.iter_mut().for_each(Vec::clear);
         for rank in self.topology.rank_ids() {
@@ -88,22 +99,6 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Finds the best routes from each node that is no rank to all others.
-    fn search(&mut self, prices: &[f64]) {
-        let (topology, by_latency) = (self.topology, self.by_latency);
-        for (search, start) in self.inner.iter_mut().zip(topology.node_ids().skip(topology.ranks() as usize)) {
-            search.start(start);
-            while let Some((node, cost)) = search.settle() {
-                for &link in topology.outgoing(node) {
-                    let target = topology.link(link).target;
-                    if !topology.is_rank(target) {
-                        search.offer(target, cost + cost_of(topology, link, prices, by_latency), link);
-                    }
-                }
-            }
-        }
-    }
-
     /// Adds the best way through switches from each other rank.
     fn add_switched(&self, rank: NodeId, prices: &[f64], ways: &mut Vec<Way>) {
         let topology = self.topology;
@@ -117,9 +112,9 @@ impl<'a> Ways<'a> {
                     continue;
                 }
                 let begun = cost_of(topology, first, prices, self.by_latency);
+                let search = self.inner_from(enters);
                 for &end in &last {
-                    let between =
-                        self.inner[enters.index() - topology.ranks() as usize].cost(topology.link(end).source);
+                    let between = search.cost(topology.link(end).source);
                     let cost = begun + between + cost_of(topology, end, prices, self.by_latency);
                     if cost < best.map_or(f64::INFINITY, |(least, _)| least) {
                         best = Some((cost, (first, end)));
@@ -151,9 +146,10 @@ impl<'a> Ways<'a> {
         way
     }
 
-    /// Returns the search from a node that is no rank.
+    /// Returns the search from a node that is no rank, and to which a rank has a link.
     fn inner_from(&self, node: NodeId) -> &Shortest<f64, LinkId> {
-        &self.inner[node.index() - self.topology.ranks() as usize]
+        let inner = &self.inner[node.index() - self.topology.ranks() as usize];
+        &inner.as_ref().expect("a rank has a link to the node").search
     }
 
     /// Returns the links of a way.
@@ -166,6 +162,40 @@ impl<'a> Ways<'a> {
         let inside: Route = search.route(self.topology.link(last).source, |link| self.topology.link(link).source);
         [&[first], &*inside, &[last]].concat().into()
     }
+}
+
+impl Inner {
+    fn new(topology: &Topology, start: NodeId, by_latency: bool) -> Self {
+        let nodes = topology.nodes().len();
+        let useful = topology.node_ids().map(|node| inner_links(topology, node).collect()).collect();
+        let mut inner = Self { start, useful, search: Shortest::new(nodes) };
+        if by_latency {
+            // Prices decide only among the quickest routes, so only their links are of use.
+            inner.search(topology, &vec![0.0; topology.links().len()], by_latency);
+            let Self { useful, search, .. } = &mut inner;
+            let is_quickest = |link: LinkId, source: NodeId| {
+                search.cost(source) + latency_over(topology, link) as f64 == search.cost(topology.link(link).target)
+            };
+            topology.node_ids().for_each(|node| useful[node].retain(|&link| is_quickest(link, node)));
+        }
+        inner
+    }
+
+    fn search(&mut self, topology: &Topology, prices: &[f64], by_latency: bool) {
+        self.search.start(self.start);
+        while let Some((node, cost)) = self.search.settle() {
+            for &link in &self.useful[node] {
+                let target = topology.link(link).target;
+                self.search.offer(target, cost + cost_of(topology, link, prices, by_latency), link);
+            }
+        }
+    }
+}
+
+/// Returns the links from a node to nodes that are no ranks; none if it is a rank itself.
+fn inner_links(topology: &Topology, node: NodeId) -> impl Iterator<Item = LinkId> {
+    let is_inner = move |&link: &LinkId| !topology.is_rank(node) && !topology.is_rank(topology.link(link).target);
+    topology.outgoing(node).iter().copied().filter(is_inner)
 }
 
 /// Returns the picoseconds that a first byte takes over a link, and through the node behind it if that is no rank.
