@@ -111,6 +111,12 @@ def test_from_and_to_a_root_the_trees_of_the_all_reduce_serve():
     assert {plan.fingerprint for plan in plans} == {base.derive("broadcast", 3).fingerprint}
 
 
+def test_where_no_trees_of_the_all_reduce_serve_a_root_auto_plans():
+    base = treefold.plan("full:4", "p2p").made_for(1 << 10, "flow")
+    plans = together(lambda team: team.plan_for("reduce", 3), 4, plan=base)
+    assert {(plan.collective, plan.root) for plan in plans} == {("reduce", 3)}
+
+
 def test_a_plan_in_which_switches_reduce_is_refused():
     plan = treefold.plan("dgx2:planes=1", "innet-pull")
     errors = together(lambda team: None, 16, plan=plan)

@@ -70,13 +70,17 @@ def plan_like(all_reduce: Plan, collective: str, root: int) -> Plan:
     """
     if collective == "all-reduce":
         return all_reduce
-    if (algorithm := _algorithm_like(all_reduce)) is not None and not has_root(collective):
+    if has_root(collective):
+        with suppress(MisfitError):  # where the trees do not fit, there may still be an algorithm
+            return all_reduce.derive(collective, root)
+    if (algorithm := _algorithm_like(all_reduce)) is not None:
         with suppress(MisfitError):
             return plans.plan(
                 with_plain_switches(all_reduce.topology),
                 algorithm,
                 size_bytes=all_reduce.size_bytes,
                 collective=collective,
+                root=root,
                 simulator=all_reduce.chosen_by or "flow",
                 **declared.read("planner", all_reduce.options),
             )
