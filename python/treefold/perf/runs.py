@@ -61,7 +61,7 @@ def among_processes(
             network = source if isinstance(source, Topology) else None
             given = source if isinstance(source, Plan) else None
             base = agreed_plan(meeting, given, network, size_bytes, options)
-            if group is None or not _is_same(base, group.plan):
+            if group is None or not _serves(group, base, job.collective):
                 if group is not None:
                     group.close()
                 group = form(meeting, base, engine=engine, adapt=job.adapt)
@@ -76,9 +76,10 @@ def among_processes(
     return [row(plan, job, result, changes, is_known) for plan, result, changes in measured]
 
 
-def _is_same(one: Plan, other: Plan) -> bool:
-    """Return whether two all-reduces send the same, and other collectives are planned alike for both."""
-    return (one.fingerprint, one.size_bytes, one.algorithm) == (other.fingerprint, other.size_bytes, other.algorithm)
+def _serves(group: Group, base: Plan, collective: str) -> bool:
+    """Return whether a group has this all-reduce, and would plan the collective for the size of it."""
+    is_for_size = collective == "all-reduce" or base.size_bytes == group.plan.size_bytes
+    return base.fingerprint == group.plan.fingerprint and is_for_size
 
 
 def among_threads(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from treefold import checks, declared, plans
-from treefold._core import Plan, Topology
+from treefold._core import Plan, Program, Topology
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
 from treefold.rendezvous import Rendezvous, validation
@@ -12,7 +12,6 @@ from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime import control
 from treefold.runtime.networks import joined_directly, with_named_ranks, with_plain_switches
 from treefold.runtime.rank_mapping import map_ranks, repeated_names
-from treefold.text import visible
 
 
 def agreed_plan(
@@ -112,17 +111,13 @@ def check_base(plan: Plan) -> None:
     """Refuse a plan with which a group cannot start.
 
     Raises:
-        TreefoldError: If it is not a plan, or not one for all-reduce.
+        TreefoldError: If it is not a plan, or not one for all-reduce, or switches reduce in it.
 
     """
     checks.plan(plan)
-    if any(end >= plan.topology.ranks for pair in plan.pairs for end in pair):
-        raise TreefoldError(
-            f"switches reduce or multicast in this plan of {visible(plan.algorithm)}, which can therefore be "
-            "simulated, but not run between workers; name another algorithm, for example packing"
-        )
     if plan.collective != "all-reduce":
         raise TreefoldError(
             f"the plan is for {plan.collective}, and a group begins with one for an all-reduce, by which it plans the "
             f"others; make that, and run it with collective={plan.collective!r}"
         )
+    Program(plan, 0, 1, 1, 0.0)  # the core refuses what workers cannot run

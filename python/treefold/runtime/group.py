@@ -68,7 +68,7 @@ class Group:
 
         For all-gathers, reduce-scatters and all-to-alls, `auto` chooses the fastest if it chose the plan of the
         all-reduce; `forest` plans each in its own way if it was named. Otherwise the trees of the all-reduce serve, and
-        always for broadcasts and reduces, as each root would need a search.
+        for broadcasts and reduces wherever they fit, as each root would need a search.
 
         Args:
             collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Any
 
-from treefold import declared, planning, plans
+from treefold import checks, declared, planning, plans
 from treefold._core import Plan, Program
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError
@@ -28,7 +28,8 @@ class GroupPlans:
 
     def plan_for(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of a collective, made like the all-reduce's; `root` is a rank of the plan."""
-        key = (collective, root if has_root(collective) else 0)
+        meaning = COLLECTIVES[checks.name("collective", collective, COLLECTIVES)]
+        key = (collective, root if meaning.has_root else 0)
         if key not in self._others:
             self._others[key] = plan_like(self.all_reduce, *key)
         return self._others[key]
@@ -55,11 +56,6 @@ class GroupPlans:
         return program
 
 
-def has_root(collective: str) -> bool:
-    """Return whether a collective goes out from one rank, or to one."""
-    return collective in COLLECTIVES and COLLECTIVES[collective].has_root
-
-
 def plan_like(all_reduce: Plan, collective: str, root: int) -> Plan:
     """Return a plan of another collective, for the network and the size of an all-reduce's plan.
 
@@ -70,7 +66,7 @@ def plan_like(all_reduce: Plan, collective: str, root: int) -> Plan:
     """
     if collective == "all-reduce":
         return all_reduce
-    if has_root(collective):
+    if COLLECTIVES[collective].has_root:
         with suppress(MisfitError):  # where the trees do not fit, there may still be an algorithm
             return all_reduce.derive(collective, root)
     if (algorithm := _algorithm_like(all_reduce)) is not None:

@@ -116,14 +116,14 @@ fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
                 }
             }
         }
-        // More trees than a program shares blocks among would not help it.
-        let is_last =
-            stretch.is_none() || found.iter().map(|grown| grown.roots.len()).sum::<usize>() > unequal::MOST_TREES;
-        if is_last && !is_enough(&found) {
+        // Where there are more trees than a program takes, it is tried before higher ones are grown.
+        let are_many = found.iter().map(|grown| grown.roots.len()).sum::<usize>() > unequal::MOST_TREES;
+        let is_shared = (are_many || stretch.is_none()) && !is_enough(&found);
+        if is_shared {
             let rates = (rate(topology, only_root), transposed.as_ref().map(|network| rate(network, only_root)));
             found.extend(unequal::share(topology, &found, rates));
         }
-        if (is_last || stretch != STRETCHES[0]) && is_enough(&found) {
+        if (is_shared || stretch != STRETCHES[0]) && is_enough(&found) {
             break;
         }
     }

@@ -126,7 +126,9 @@ fn solve(topology: &Topology, trees: &[Tree], rate: f64) -> (Vec<f64>, f64) {
     }
     let mut cost = vec![0.0; trees.len()];
     cost.push(-1.0);
-    let most = vec![f64::INFINITY; cost.len()];
+    let mut most = vec![f64::INFINITY; trees.len()];
+    // Cuts allow no more; it has to be said, as links that cannot be full have no row.
+    most.push(1.0);
     let mut parts = Program { cost, most, rows }.solve().values;
     let reached = parts.pop().unwrap_or(0.0);
     let mut start = 0;
