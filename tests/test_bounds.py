@@ -181,3 +181,14 @@ def test_rows_use_the_rate_of_the_program():
     assert bound.method == "linear program"
     row = treefold.simulate(treefold.plan(topology, "ring"), size_bytes=MIB)
     assert row.bound_s == pytest.approx(MIB / bound.rate_Bps)
+
+
+def test_a_bound_names_the_links_of_its_cut() -> None:
+    """At the rate of large vectors, the links of the narrowest cut are named, and the ranks on its sides."""
+    cut = treefold.bound_at("b4", "1GB", "all-gather")
+    assert cut.links == ("site1 -> site0", "site4 -> site0")
+    assert cut.limited_by.endswith("over which all others send to site0")
+    exchange = treefold.bound_at("b4", "1GB", "all-to-all")
+    assert set(exchange.links) == {"site6 -> site10", "site7 -> site9", "site9 -> site7", "site10 -> site6"}
+    assert treefold.bound_at("b4", "1B", "all-gather").links == (), "latency limits it"
+    assert treefold.bound_at("b4", "1B", "all-gather").as_dict()["links"] == []

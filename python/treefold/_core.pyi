@@ -107,7 +107,13 @@ class CollectiveBounds:
     @property
     def latency_s(self) -> float: ...
     def seconds(self, size_bytes: int) -> float: ...
-    def limit(self, size_bytes: int) -> tuple[Literal["rate", "latency", "flow"], list[str], list[str]] | None: ...
+    def limit(self, size_bytes: int) -> Limit | None: ...
+
+class Limit:
+    kind: Final[Literal["rate", "latency", "flow"]]
+    sources: Final[list[str]]
+    targets: Final[list[str]]
+    links: Final[list[str]]
 
 def collective_bounds(
     topology: Topology, collective: str, root: int, blocks: NDArray[np.uint64] | None

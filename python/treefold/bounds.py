@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from treefold import checks
-from treefold._core import CollectiveBounds, Plan, Topology, collective_bounds, parse_collective
+from treefold._core import CollectiveBounds, Limit, Plan, Topology, collective_bounds, parse_collective
 from treefold.blocks import read as read_blocks
 from treefold.blocks import size_or_default
 from treefold.collectives import COLLECTIVES
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from treefold.blocks import Blocks
 
-_SHOWN_RANKS = 4
+_SHOWN = 4
 
 
 def bound(network: Topology | str) -> BoundReport:
@@ -74,30 +74,51 @@ def bound_at(
     sizes = read_blocks(blocks, collective, network.ranks)
     size = size_or_default(size_bytes, sizes)
     found = collective_bounds_of(network, collective, root, sizes)
+    limit = found.limit(size)
     return SizeBound(
         network=network.name,
         collective=collective,
         size_bytes=size,
         time_s=found.seconds(size),
-        limited_by=_limit(found, collective, size),
+        limited_by=_limited_by(limit, collective, network),
+        links=tuple(limit.links) if limit else (),
         rate=Bound(found.rate.rate_Bps, found.rate.is_exact, found.rate.method),
         latency_s=found.latency_s,
     )
 
 
-_LIMITS = {"rate": "the rate of large vectors", "latency": "the latency of the farthest pair"}
-
-
-def _limit(bounds: CollectiveBounds, collective: str, size_bytes: int) -> str:
-    """Say what limits a collective at a size."""
-    limit = bounds.limit(size_bytes)
+def _limited_by(limit: Limit | None, collective: str, network: Topology) -> str:
+    """Say what limits a collective."""
     if limit is None:
         return "nothing"
-    kind, sources, targets = limit
-    if kind != "flow":
-        return _LIMITS[kind]
-    verb = "sends to" if COLLECTIVES[collective].has_root or len(sources) == 1 else "send to"
-    return f"what {some(sources, _SHOWN_RANKS)} {verb} {some(targets, _SHOWN_RANKS)}"
+    if limit.kind == "latency":
+        return "the latency of the farthest pair"
+    if limit.kind == "rate":
+        return _links(limit, network)
+    verb = "sends to" if COLLECTIVES[collective].has_root or len(limit.sources) == 1 else "send to"
+    return f"what {some(limit.sources, _SHOWN)} {verb} {some(limit.targets, _SHOWN)}"
+
+
+def _links(limit: Limit, network: Topology) -> str:
+    """Name the links that limit the rate of large vectors and, if they are a cut, the ranks on its sides."""
+    links, sources, targets = limit.links, limit.sources, limit.targets
+    if not links:
+        return "the rate of large vectors"
+    if len(links) == network.num_links:
+        return "the rate of all links together"
+    if len(links) > _SHOWN:
+        which = f"the rate of {len(links)} links, such as {' and '.join(links[:2])}"
+    else:
+        which = f"the rate of the {'link' if len(links) == 1 else 'links'} {some(links, _SHOWN)}"
+    if not sources:
+        return which
+    verb = "sends to" if len(sources) == 1 else "send to"
+    return f"{which}, over which {_side(sources, targets)} {verb} {_side(targets, sources)}"
+
+
+def _side(ranks: list[str], others: list[str]) -> str:
+    """Name the ranks on a side of a cut, unless they are many and all but a few."""
+    return "all others" if len(ranks) > _SHOWN >= len(others) else some(ranks, _SHOWN)
 
 
 def least_seconds(plan: Plan, size_bytes: int) -> float:

@@ -181,15 +181,17 @@ class SizeBound(Record):
         collective: The collective.
         size_bytes: The size of the vector, in bytes.
         time_s: The least time, in seconds.
-        limited_by: What causes it, as the end of a sentence: the rate of large vectors, the latency of the farthest
-            pair, or what some ranks have for another.
+        limited_by: What causes it, as the end of a sentence: the rate of some links, the latency of the farthest pair,
+            or what some ranks have for another.
+        links: The links whose rate limits it, as `source -> target`: those of the narrowest cut, or those that are too
+            few together whichever routes are taken. There are none where something else limits it.
         rate: The bound on the rate of large vectors.
         latency_s: The latency between the two ranks that are farthest apart of those that learn of each other.
 
     Example:
         >>> bound = treefold.bound_at("ring:4", "1MiB", "all-gather")
         >>> bound
-        SizeBound(all-gather of 1MiB: at least 24.726us, limited by the rate of large vectors)
+        SizeBound(all-gather of 1MiB: at least 24.726us, limited by the rate of all links together)
         >>> bound.rate.rate_Bps, bound.rate.is_exact
         (42666666666.666664, True)
 
@@ -200,6 +202,7 @@ class SizeBound(Record):
     size_bytes: int
     time_s: float
     limited_by: str
+    links: tuple[str, ...]
     rate: Bound
     latency_s: float
 
@@ -212,7 +215,8 @@ class SizeBound(Record):
 
         """
         rate = {"rate_Bps": self.rate.rate_Bps, "exact": self.rate.is_exact, "method": self.rate.method}
-        fields = {name: getattr(self, name) for name in ("network", "collective", "size_bytes", "time_s", "limited_by")}
+        names = ("network", "collective", "size_bytes", "time_s", "limited_by")
+        fields = {name: getattr(self, name) for name in names} | {"links": [*self.links]}
         return {**fields, **rate, "latency_s": self.latency_s}
 
     def __repr__(self) -> str:

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use treefold::auto;
-use treefold::bound::Limit;
-use treefold::ids::NodeId;
+use treefold::ids::{LinkId, NodeId};
 use treefold::planners::Options;
 
 use crate::options::Whole;
@@ -62,8 +61,42 @@ impl Bounds {
     }
 }
 
-/// What limits a collective, the names of the ranks that send, and of those that receive.
-type Limited = (&'static str, Vec<String>, Vec<String>);
+/// What limits a collective, as `treefold.bound_at` says it.
+#[pyclass(frozen, get_all, module = "treefold")]
+#[derive(Default)]
+pub struct Limit {
+    /// `rate`, `latency` or `flow`.
+    kind: &'static str,
+    /// The names of the ranks that send, if it is a flow or a cut.
+    sources: Vec<String>,
+    /// The names of the ranks that receive.
+    targets: Vec<String>,
+    /// The links that limit a rate, as `source -> target`.
+    links: Vec<String>,
+}
+
+fn limit_of(topology: &treefold::topology::Topology, limit: treefold::bound::Limit) -> Limit {
+    use treefold::bound::Limit as Core;
+    let name = |node: NodeId| topology.node(node).name.clone();
+    let named = |ranks: Vec<NodeId>| -> Vec<String> { ranks.into_iter().map(name).collect() };
+    let ends = |links: Vec<LinkId>| -> Vec<String> {
+        let shown = |link| format!("{} -> {}", name(topology.link(link).source), name(topology.link(link).target));
+        links.into_iter().map(shown).collect()
+    };
+    match limit {
+        Core::Cut { links, from, to } => {
+            Limit { kind: "rate", sources: named(from), targets: named(to), links: ends(links) }
+        }
+        Core::Links(links) => Limit { kind: "rate", links: ends(links), ..Limit::default() },
+        Core::Farthest => Limit { kind: "latency", ..Limit::default() },
+        Core::Flow(from, to) => {
+            Limit { kind: "flow", sources: named(from), targets: named(vec![to]), ..Limit::default() }
+        }
+        Core::FlowBack(from, to) => {
+            Limit { kind: "flow", sources: named(vec![from]), targets: named(to), ..Limit::default() }
+        }
+    }
+}
 
 /// Bounds on a collective on a network; `treefold.bound_at` returns what they say of a size.
 #[pyclass(frozen, module = "treefold")]
@@ -93,19 +126,10 @@ impl CollectiveBounds {
         Ok(self.bounds.seconds(size_bytes.bytes("size_bytes")?).get())
     }
 
-    /// Return what limits the collective at this size: `rate`, `latency`, or `flow` with the names of the ranks that
-    /// send, and of those that receive; None if nothing has to be sent.
-    fn limit(&self, size_bytes: Whole) -> PyResult<Option<Limited>> {
-        let named = |ranks: Vec<NodeId>| -> Vec<String> {
-            ranks.into_iter().map(|rank| self.topology.node(rank).name.clone()).collect()
-        };
+    /// Return what limits the collective at this size; None if nothing has to be sent.
+    fn limit(&self, size_bytes: Whole) -> PyResult<Option<Limit>> {
         let limit = self.bounds.limit(size_bytes.bytes("size_bytes")?);
-        Ok(limit.map(|limit| match limit {
-            Limit::Rate => ("rate", Vec::new(), Vec::new()),
-            Limit::Farthest => ("latency", Vec::new(), Vec::new()),
-            Limit::Flow(from, to) => ("flow", named(from), named(vec![to])),
-            Limit::FlowBack(from, to) => ("flow", named(vec![from]), named(to)),
-        }))
+        Ok(limit.map(|limit| limit_of(&self.topology, limit)))
     }
 }
 

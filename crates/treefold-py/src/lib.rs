@@ -118,7 +118,7 @@ mod _core {
     const INTERFACE: &str = include_str!("../../../python/treefold/_core.pyi");
 
     #[pymodule_export]
-    use super::bounds::{Bounds, CollectiveBounds, ProvenRate, collective_bounds};
+    use super::bounds::{Bounds, CollectiveBounds, Limit, ProvenRate, collective_bounds};
     #[pymodule_export]
     use super::collective::{Collective, collectives};
     #[pymodule_export]

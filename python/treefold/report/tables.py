@@ -239,7 +239,7 @@ def size_bound_table(bound: SizeBound) -> str:
         >>> print(report.size_bound_table(treefold.bound_at("ring:4", "1MiB", "all-gather")))
         collective  all-gather of 1MiB on ring:4
         time        24.726us at least
-        limited by  the rate of large vectors
+        limited by  the rate of the links GPU1 -> GPU0, GPU3 -> GPU0, over which GPU1, GPU2, GPU3 send to GPU0
         rate        42.667GB/s for large vectors: exact, minimum cuts
         latency     300ns between the farthest pair
 

@@ -17,10 +17,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::all_reduce::{Limited, is_balanced};
 use super::concurrent::concurrent_rate;
 use super::latency::{self, distances};
+use super::limit::Limit;
 use super::quickest::{Counted, Curve};
-use super::{Bound, TOLERANCE, cut, is_balanced};
+use super::{Bound, TOLERANCE, cut};
 use crate::blocks::Blocks;
 use crate::topology::{NodeId, Topology};
 use crate::units::{Bandwidth, Bytes, Seconds, Time};
@@ -34,8 +36,6 @@ const MOST_PAIRS: usize = 400;
 const MOST_WORK_OF_PAIRS: usize = 1 << 17;
 /// A part of the time that is not worth telling.
 const LITTLE: f64 = 0.01;
-/// The least part of a concurrent flow's bound that must be reached for it to count as exact.
-const EXACT: f64 = 0.999;
 
 /// A collective other than an all-reduce, whose bounds [`bounds`](super::bounds) computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,24 +57,13 @@ pub enum Kind {
 pub struct CollectiveBounds {
     /// The rate for large vectors.
     pub rate: Bound,
+    /// What limits it.
+    limit_of_rate: Limit,
     /// The latency between the two ranks that are farthest apart of those that learn of each other.
     pub farthest: Time,
     /// The part of the time in which no link can help.
     idle: Time,
     flows: Vec<Flow>,
-}
-
-/// What limits a collective of a size.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Limit {
-    /// The rate of large vectors.
-    Rate,
-    /// The latency of the farthest pair.
-    Farthest,
-    /// What these ranks have for one rank, latency and bandwidth together.
-    Flow(Vec<NodeId>, NodeId),
-    /// What one rank has for these ranks, or has to add up of theirs.
-    FlowBack(NodeId, Vec<NodeId>),
 }
 
 #[derive(Debug, Clone)]
@@ -101,7 +90,8 @@ impl CollectiveBounds {
     pub fn new(topology: &Topology, kind: Kind) -> Self {
         if topology.ranks() < 2 {
             let rate = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
-            return Self { rate, farthest: Time::ZERO, idle: Time::ZERO, flows: Vec::new() };
+            let nothing = Limited { bound: rate, limit: Limit::Links(Vec::new()) };
+            return Self::new_of(nothing, Time::ZERO, Vec::new());
         }
         let transposed = || topology.transposed();
         match kind {
@@ -117,8 +107,9 @@ impl CollectiveBounds {
         let cut = cut::all_gather_rate(topology);
         let rate = Bandwidth::known(f64::from(topology.ranks()) * cut.rate);
         let (exact, method) = exactness(topology, cut.is_exact);
-        let flows = flows_into_each(topology, is_reverse);
-        Self { rate: Bound { rate, exact, method }, farthest: latency::farthest(topology), idle: Time::ZERO, flows }
+        let limit = Limit::of_cut(topology, &cut.inside, is_reverse);
+        let rate = Limited { bound: Bound { rate, exact, method }, limit };
+        Self::new_of(rate, latency::farthest(topology), flows_into_each(topology, is_reverse))
     }
 
     fn of_broadcast(topology: &Topology, root: NodeId, is_reverse: bool) -> Self {
@@ -127,32 +118,37 @@ impl CollectiveBounds {
         let rate = flows.iter().map(|flow| flow.curve.rate()).fold(f64::INFINITY, f64::min);
         let (exact, method) = exactness(topology, flows.len() + 1 == topology.ranks() as usize);
         let farthest = distances(topology, root).into_iter().max().unwrap_or_default();
-        Self { rate: Bound { rate: Bandwidth::known(rate), exact, method }, farthest, idle: Time::ZERO, flows }
+        let limit = Limit::of_cut(topology, &cut::broadcast_rate(topology, root).inside, is_reverse);
+        Self::new_of(Limited { bound: Bound { rate: Bandwidth::known(rate), exact, method }, limit }, farthest, flows)
     }
 
     fn of_all_to_all(topology: &Topology, blocks: Option<&Blocks>) -> Self {
         let found = concurrent_rate(topology, blocks);
         let shares = blocks.map_or(u64::from(topology.ranks()), Blocks::largest);
         let rate = Bandwidth::known(shares as f64 * found.rate);
-        let rate = Bound { rate, exact: found.reached >= EXACT, method: "prices of a concurrent flow" };
+        let bound = Bound { rate, exact: found.is_exact(), method: "prices of a concurrent flow" };
+        let rate = Limited { bound, limit: found.limit };
         let Some(blocks) = blocks else {
-            let flows = flows_into_each(topology, false);
-            return Self { rate, farthest: latency::farthest(topology), idle: Time::ZERO, flows };
+            return Self::new_of(rate, latency::farthest(topology), flows_into_each(topology, false));
         };
         let mut flows = flows_of_blocks(topology, false, |giver, receiver| blocks.share(giver, receiver), shares);
         let back = |receiver, giver| blocks.share(giver, receiver);
         flows.extend(flows_of_blocks(&topology.transposed(), true, back, shares));
-        Self { rate, farthest: farthest_of_blocks(topology, blocks), idle: Time::ZERO, flows }
+        Self::new_of(rate, farthest_of_blocks(topology, blocks), flows)
+    }
+
+    fn new_of(rate: Limited, farthest: Time, flows: Vec<Flow>) -> Self {
+        Self { rate: rate.bound, limit_of_rate: rate.limit, farthest, idle: Time::ZERO, flows }
     }
 
     /// Computes the bounds of an all-reduce, of which the rate is known.
-    pub(super) fn of_all_reduce(topology: &Topology, rate: Bound) -> Self {
+    pub(super) fn of_all_reduce(topology: &Topology, rate: Limited) -> Self {
         if topology.ranks() < 2 {
-            return Self { rate, farthest: Time::ZERO, idle: Time::ZERO, flows: Vec::new() };
+            return Self::new_of(rate, Time::ZERO, Vec::new());
         }
         let far = far_pairs(topology);
         let farthest = far.first().map_or(Time::ZERO, |&(time, ..)| time);
-        Self { rate, farthest, idle: latency::least_use(topology), flows: flows_between(topology, &far) }
+        Self { idle: latency::least_use(topology), ..Self::new_of(rate, farthest, flows_between(topology, &far)) }
     }
 
     /// Returns the time that the collective takes at least for vectors of `size`.
@@ -165,7 +161,7 @@ impl CollectiveBounds {
     pub fn limit(&self, size: Bytes) -> Option<Limit> {
         let (seconds, limit) = self.limited(size)?;
         let of_rate = self.seconds_of_rate(size);
-        Some(if seconds.get() <= of_rate.get() * (1.0 + LITTLE) { Limit::Rate } else { limit })
+        Some(if seconds.get() <= of_rate.get() * (1.0 + LITTLE) { self.limit_of_rate.clone() } else { limit })
     }
 
     /// Returns the time that the rate of large vectors asks for.
@@ -177,7 +173,7 @@ impl CollectiveBounds {
         if size.get() == 0 || self.rate.rate.bytes_per_second().is_infinite() {
             return None;
         }
-        let mut worst = (self.seconds_of_rate(size), Limit::Rate);
+        let mut worst = (self.seconds_of_rate(size), self.limit_of_rate.clone());
         let mut consider = |seconds: Seconds, limit: &Limit| {
             if seconds.get() > worst.0.get() * (1.0 + TOLERANCE) {
                 worst = (seconds, limit.clone());

@@ -27,9 +27,11 @@ pub(super) struct Links<'a> {
 }
 
 /// A rate that cuts allow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct CutRate {
     pub rate: f64,
+    /// Whether each node is in the set that limits the rate: what its ranks broadcast has to leave it.
+    pub inside: Vec<bool>,
     /// Whether all cuts were compared, and not only those around single ranks.
     pub is_exact: bool,
 }
@@ -55,33 +57,42 @@ fn rate(topology: &Topology, weights: &[f64]) -> CutRate {
     let ends: Vec<(NodeId, NodeId)> = topology.links().iter().map(|link| (link.source, link.target)).collect();
     let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
     let links = Links { nodes: topology.nodes().len(), ends: &ends, capacity: &capacity };
+    let (guess, around) = links.first_guess(weights);
     if weights.len() * ends.len() > MAX_WORK {
-        return CutRate { rate: links.first_guess(weights), is_exact: false };
+        return CutRate { rate: guess, inside: around, is_exact: false };
     }
-    let rate = largest_factor(&links, weights, links.first_guess(weights), 0..weights.len());
-    CutRate { rate, is_exact: true }
+    let (rate, inside) = largest_factor(&links, weights, guess, 0..weights.len());
+    CutRate { rate, inside: inside.unwrap_or(around), is_exact: true }
 }
 
 /// Returns the largest factor, at most `factor`, with which the nodes `0..weights.len()` can broadcast to `targets` at
-/// the rates `weights` times the factor.
-fn largest_factor(links: &Links, weights: &[f64], factor: f64, targets: impl Iterator<Item = usize>) -> f64 {
+/// the rates `weights` times the factor; and the set of nodes that asks for a factor below the given one.
+fn largest_factor(
+    links: &Links,
+    weights: &[f64],
+    factor: f64,
+    targets: impl Iterator<Item = usize>,
+) -> (f64, Option<Vec<bool>>) {
     let total: f64 = weights.iter().sum();
-    let mut factor = factor;
+    let (mut factor, mut inside) = (factor, None);
     let mut feeding = Feeding::new(links, weights, factor);
     for target in targets {
         // A rank that was served at a higher rate is served at a lower one, so each target is tried until it is served,
         // and then never again.
         while !feeding.send_to(target, total * factor) {
-            let better = links.ratio(weights, &feeding.first_cut());
+            let cut = feeding.first_cut();
+            let better = links.ratio(weights, &cut);
             let is_lower = better < factor * (1.0 - TOLERANCE);
-            factor = factor.min(better);
+            if better < factor {
+                (factor, inside) = (better, Some(cut));
+            }
             feeding.restart(weights, factor);
             if !is_lower {
                 break;
             }
         }
     }
-    factor
+    (factor, inside)
 }
 
 /// Returns the largest factor, at most 1, with which nodes can broadcast to the ranks `0..ranks` at the rates `weights`
@@ -102,7 +113,7 @@ pub(super) fn find_cuts(links: &Links, weights: &[f64], ranks: usize) -> (f64, V
     cuts.sort_unstable();
     cuts.dedup();
     let least = cuts.iter().map(|cut| links.ratio(weights, cut)).fold(1.0, f64::min);
-    (largest_factor(links, weights, least, overloaded.into_iter()), cuts)
+    (largest_factor(links, weights, least, overloaded.into_iter()).0, cuts)
 }
 
 /// A flow that feeds all nodes at their rates and ends at one node.
@@ -162,15 +173,17 @@ impl Feeding {
 
 impl Links<'_> {
     /// Returns the least ratio of the sets that lack a single rank: the capacity into that rank over the feeds of the
-    /// others.
-    fn first_guess(&self, weights: &[f64]) -> f64 {
+    /// others. Also returns that set.
+    fn first_guess(&self, weights: &[f64]) -> (f64, Vec<bool>) {
         let mut entry = vec![0.0; self.nodes];
         for (&(_, target), capacity) in self.ends.iter().zip(self.capacity) {
             entry[target] += capacity;
         }
         let total: f64 = weights.iter().sum();
-        let ratios = weights.iter().zip(entry).map(|(weight, entry)| entry / (total - weight).max(0.0));
-        ratios.filter(|ratio| !ratio.is_nan()).fold(f64::INFINITY, f64::min)
+        let ratios = weights.iter().zip(entry).map(|(weight, entry)| entry / (total - weight).max(0.0)).enumerate();
+        let least = ratios.filter(|(_, ratio)| !ratio.is_nan()).min_by(|a, b| a.1.total_cmp(&b.1));
+        let (rank, ratio) = least.expect("a rank has others to hear of");
+        (ratio, (0..self.nodes).map(|node| node != rank).collect())
     }
 
     /// Returns the capacity out of a set over the feeds of its nodes.
@@ -230,8 +243,9 @@ mod tests {
             let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
             let links = Links { nodes, ends: &ends, capacity: &capacity };
             let least = cutting.map(|set| links.ratio(&vec![1.0; ranks], &set)).fold(f64::INFINITY, f64::min);
-            let CutRate { rate, is_exact } = all_gather_rate(&topology);
+            let CutRate { rate, is_exact, inside } = all_gather_rate(&topology);
             assert!(is_exact && (rate - least).abs() < 1e-9 * least, "{rate} {least} {topology:?}");
+            assert!((links.ratio(&vec![1.0; ranks], &inside) - least).abs() < 1e-9 * least, "{inside:?}");
         }
     }
 }

@@ -21,8 +21,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::{Links, find_cuts};
+use super::limit::Limit;
 use crate::linear::{Program, Row};
-use crate::topology::{NodeId, Topology};
+use crate::topology::{Link, NodeId, Topology};
 
 /// The most ranks times links for which the program is solved.
 const MAX_WORK: usize = 1 << 21;
@@ -35,15 +36,17 @@ const MOST_ROUNDS: usize = 30;
 
 /// Bounds on the rate of all-reduces, in bytes a second: none has a rate above the upper one, and one reaches the lower
 /// one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Proven {
     pub upper: f64,
     pub lower: f64,
+    /// The links whose prices prove the upper one.
+    pub limit: Limit,
 }
 
 impl Proven {
     /// Returns whether the upper bound is exact.
-    pub fn is_exact(self) -> bool {
+    pub fn is_exact(&self) -> bool {
         self.upper - self.lower <= GAP * self.upper
     }
 }
@@ -56,17 +59,22 @@ pub(super) fn solve(topology: &Topology, bound: f64, with_switches: bool) -> Opt
     }
     let network = Scaled::new(topology, bound, with_switches);
     let mut cuts = Cuts::new(&network);
-    let (mut upper, mut lower) = (1.0f64, 0.0f64);
+    let (mut upper, mut lower, mut prices) = (1.0f64, 0.0f64, BTreeMap::new());
     for _ in 0..MOST_ROUNDS {
         let solution = cuts.program.solve();
-        upper = upper.min(cuts.dual_bound(&solution.prices));
+        let proven = cuts.dual_bound(&solution.prices);
+        if proven < upper {
+            (upper, prices) = (proven, network.prices(&solution.prices));
+        }
         let (total, is_new) = cuts.separate(&solution.values);
         lower = lower.max(total);
         if upper - lower <= GAP * upper || !is_new {
             break;
         }
     }
-    Some(Proven { upper: upper * bound, lower: lower * bound })
+    let price = |link: &Link| prices.get(&(link.source, link.target)).copied().unwrap_or(0.0);
+    let limit = Limit::of_prices(topology, &topology.links().iter().map(price).collect::<Vec<f64>>());
+    Some(Proven { upper: upper * bound, lower: lower * bound, limit })
 }
 
 /// A network with parallel links joined, and with capacities as fractions of the bound known before.
@@ -119,6 +127,22 @@ impl Scaled {
         let alike =
             |(link, back): (usize, &Option<usize>)| back.is_some_and(|back| self.capacity[link] == self.capacity[back]);
         self.passes[0] == self.passes[1] && self.reverse.iter().enumerate().all(alike)
+    }
+
+    /// Returns the price of each pair of joined nodes, of the prices of the program's rows.
+    fn prices(&self, rows: &[f64]) -> BTreeMap<(NodeId, NodeId), f64> {
+        let is_mirrored = self.is_mirrored();
+        let has_row = |&link: &usize| !is_mirrored || self.reverse[link].is_some_and(|back| link < back);
+        let own: Vec<usize> = (0..self.ends.len()).filter(has_row).collect();
+        let mut prices = BTreeMap::new();
+        for (&link, price) in own.iter().zip(&rows[1..]) {
+            prices.insert(self.ends[link], -price);
+            if is_mirrored {
+                let (source, target) = self.ends[link];
+                prices.insert((target, source), -price);
+            }
+        }
+        prices
     }
 
     /// Returns whether each node may be a root.

@@ -12,20 +12,21 @@ use super::maxflow::FlowNetwork;
 pub(super) type Edge = (usize, usize, f64);
 
 /// Returns the strength of a network of at least two nodes with undirected edges, or `known` if that is less, which
-/// spares rounds.
-pub(super) fn strength(nodes: usize, edges: &[Edge], known: f64) -> f64 {
-    let mut part: Vec<usize> = (0..nodes).collect();
-    let mut rate = ratio(&part, edges).min(known);
+/// spares rounds. Also returns the part of each node in the weakest partition, whose ratio the strength is unless
+/// `known` is less.
+pub(super) fn strength(nodes: usize, edges: &[Edge], known: f64) -> (f64, Vec<usize>) {
+    let mut weakest: Vec<usize> = (0..nodes).collect();
+    let mut rate = ratio(&weakest, edges).min(known);
     loop {
-        part = weakest_partition(nodes, edges, rate);
+        let part = weakest_partition(nodes, edges, rate);
         if parts(&part) < 2 {
-            return rate;
+            return (rate, weakest);
         }
         let better = ratio(&part, edges);
         if better >= rate * (1.0 - 1e-12) {
-            return rate;
+            return (rate, weakest);
         }
-        rate = better;
+        (rate, weakest) = (better, part);
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
                 }
             }
             let expected = by_enumeration(nodes, &edges);
-            assert!((strength(nodes, &edges, f64::INFINITY) - expected).abs() < 1e-9 * expected, "{edges:?}");
+            assert!((strength(nodes, &edges, f64::INFINITY).0 - expected).abs() < 1e-9 * expected, "{edges:?}");
         }
     }
 }
