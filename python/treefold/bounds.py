@@ -7,6 +7,7 @@ from treefold._core import CollectiveBounds, Plan, Topology, collective_bounds, 
 from treefold.blocks import read as read_blocks
 from treefold.blocks import size_or_default
 from treefold.collectives import COLLECTIVES
+from treefold.errors import TreefoldError
 from treefold.networks import as_network
 from treefold.results import Bound, BoundReport, SizeBound
 from treefold.text import some
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _SHOWN_RANKS = 4
 
 
-def bound(network: Topology | str) -> BoundReport:
+def bound(network: Topology | str, **others: object) -> BoundReport:
     """Return bounds that no all-reduce can beat: rates for large vectors, and a latency for small ones.
 
     `bound_at` bounds other collectives, and says what limits a size. The bounds of a network are computed once and
@@ -27,15 +28,18 @@ def bound(network: Topology | str) -> BoundReport:
 
     Args:
         network: A `Topology`, a spec, or the path of a file.
+        others: Nothing; the error names `bound_at`, which takes a size and a collective.
 
     Raises:
-        TreefoldError: If a spec or file does not describe a network.
+        TreefoldError: If a spec or file does not describe a network, or another argument is given.
 
     Example:
         >>> treefold.bound("ring:4").all_reduce.rate_Bps
         21333333333.333332
 
     """
+    for name in others:
+        raise TreefoldError(f"bound has no argument '{name}'; bound_at takes a size, a collective, a root and blocks")
     bounds = as_network(network).bounds()
     proven = {each.name: Bound(each.rate_Bps, each.is_exact, each.method) for each in bounds.rates}
     return BoundReport(latency_s=bounds.of_sizes.latency_s, **proven)

@@ -12,7 +12,7 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
-from treefold.planning.request import Request, changed, has_option, owners, read_options, without_foreign
+from treefold.planning.request import Request, changed, has_option, limits, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, fitted, simulate, simulator_of
@@ -71,7 +71,8 @@ def compare(
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
-        options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts. And
+        options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts. Algorithms that
+            do not accept a limit (`trees`, `height`, `least_rate`, `steps`) are left out unless they are named. And
             `blocks`, as for `treefold.plan`: at each size, the largest vector has that size.
 
     Returns:
@@ -83,7 +84,8 @@ def compare(
         Interrupted: When the user interrupts, with the rows so far.
 
     Warns:
-        UserWarning: If a named algorithm is left out, or nothing reads an option of the machine.
+        UserWarning: If a named algorithm is left out, if an algorithm is left out or compared although it cannot keep a
+            limit, or nothing reads an option of the machine.
 
     Example:
         >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes="1KiB:4KiB")
@@ -100,11 +102,24 @@ def compare(
     # Its algorithm, size and options are only the first of those that follow.
     first = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
     asked = options_of(compare, names, options)
+    set_limits = limits(read_options(compare, options))
+    names = _keeping(names, set_limits, are_named=algorithms is not None)
     race = _Race(first, common_machine(network, names, common), link_model, asked, set())
-    rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
+    rows = _predictions(race, names, sizes, is_reported=algorithms is not None or bool(set_limits))
     for option in sorted(_given(race.simulator) - race.read):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)
     return Comparison(rows)
+
+
+def _keeping(names: Sequence[str], set_limits: Sequence[str], *, are_named: bool) -> list[str]:
+    """Return the algorithms that are compared where limits are set, and warn of those that cannot keep them."""
+    free = [name for name in names if not all(has_option(name, limit) for limit in set_limits)]
+    if not free:
+        return list(names)
+    so = "it is" if len(free) == 1 else "they are"
+    how = "compared without" if are_named else "left out"
+    warnings.warn(f"{', '.join(free)} cannot keep {' and '.join(set_limits)}, so {so} {how}", stacklevel=3)
+    return list(names) if are_named else [name for name in names if name not in free]
 
 
 def _given(simulator: Simulator) -> set[str]:

@@ -7,7 +7,7 @@ import typer
 from treefold import bounds, networks
 from treefold.cli.groups import expanded
 from treefold.cli.options import CollectiveOptions, Json, Network, NetworkFile, NetworkOptions
-from treefold.cli.terminal import check_alone, show, working
+from treefold.cli.terminal import check_alone, notify, show, working
 from treefold.errors import TreefoldError
 from treefold.importers import EXTENSIONS
 from treefold.report import bound_table, network_table, size_bound_table
@@ -28,7 +28,11 @@ def topology(
     check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
-    loaded = network_options.load(network)
+    loaded, problem = network_options.described(network)
+    if problem is None:
+        loaded = network_options.relayed(loaded)
+    else:
+        notify(f"no collective can be planned for all ranks: {problem}")
     if output is not None:
         exporters.save(loaded, output)
     summary = networks.describe(loaded).as_dict()
@@ -79,7 +83,9 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 @expanded
 def bound(
     network: Network,
-    size: Annotated[str | None, typer.Option(help="Show the least time for this size, and what limits it.")] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Show the least time for this size, and what limits it.")
+    ] = None,
     as_json: Json = False,
     *,
     what: CollectiveOptions,
@@ -99,6 +105,7 @@ def bound(
     """
     if network_options.rank_order is not None:
         raise TreefoldError("--rank-order: a bound does not depend on the order of the ranks; drop it")
+    asked = what.asked()
     loaded = network_options.load(network)
     if size is None and what.collective is None:
         with working("bounding"):
@@ -106,5 +113,5 @@ def bound(
         show(report.as_dict(), as_json, lambda: bound_table(report))
         return
     with working("bounding"):
-        found = bounds.bound_at(loaded, size, **what.asked())
+        found = bounds.bound_at(loaded, size, **asked)
     show(found.as_dict(), as_json, lambda: size_bound_table(found))
