@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treefold
+from commands import refused
 from networks import network
 
 MIB = 1 << 20
@@ -181,3 +182,9 @@ def test_rows_use_the_rate_of_the_program():
     assert bound.method == "linear program"
     row = treefold.simulate(treefold.plan(topology, "ring"), size_bytes=MIB)
     assert row.bound_s == pytest.approx(MIB / bound.rate_Bps)
+
+
+def test_what_bound_does_not_take_is_refused():
+    with pytest.raises(treefold.TreefoldError, match="bound has no argument 'collective'; bound_at takes a size"):
+        treefold.bound("ring:4", collective="all-gather")
+    assert "all-reduce has no root" in refused("bound", "ring:4", "--root", "3")

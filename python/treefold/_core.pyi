@@ -172,6 +172,7 @@ class TreeShape:
     mean_height: Final[float]
     max_fanout: Final[int]
     mean_max_fanout: Final[float]
+    paces: Final[list[str]]
 
 class Pipeline:
     latency_s: Final[float]

@@ -105,7 +105,8 @@ def _sizes(given: "ArrayLike", ranks: int | None) -> "Blocks":
 def _some(sizes: "Blocks") -> "Blocks":
     """Return the sizes, some of which are above 0 beside the diagonal if there are several ranks."""
     if len(sizes) > 1 and sizes.sum() == sizes.trace():
-        raise TreefoldError("blocks: all sizes for other ranks are 0, so nothing is sent; give at least one a size")
+        problem = "the blocks of every rank for others are empty, so nothing is sent"
+        raise TreefoldError(f"{problem}; give at least one a size")
     return sizes
 
 

@@ -354,6 +354,7 @@ def summarize(plan: Plan) -> PlanSummary:
         size_bytes=plan.size_bytes,
         topology=NetworkCounts(network.name, network.accelerators, network.switches, network.links),
         trees=plan.num_trees,
+        pace=", ".join(dict.fromkeys(shape.paces)),
         steps=plan.steps,
         max_height=shape.max_height,
         mean_height=shape.mean_height,

@@ -43,6 +43,7 @@ _SPECS = {
     "ring:8, line:8, full:8": "a ring, a line, or a complete graph",
     "torus:8x8, mesh:8x8": "a grid with wraparound links, or without",
     "hypercube:6": "2^6 accelerators",
+    "dgx1": "8 GPUs, joined by one or two NVLinks or through another one",
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
     "fattree128": "128 accelerators on 6 planes of 24 switches",
@@ -68,11 +69,12 @@ NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec:
 \b
 {_specs()}
 
-You choose the numbers. By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and
-no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s, which is the mean if there is a skew,
-and 1ms. --bandwidth and --latency change them, but not those of a cluster, which are set in its spec: nvlink=450GB/s
-and nvlink_latency=150ns are those between a GPU and its server's switch, and nic=50GB/s and nic_latency=1us those of a
-network card's link to the switch of its rail. With fewer rails than GPUs, GPUs share a card, which is then a switch.
+You choose the numbers. By default links have 16GB/s and 150ns. In dgx1 they have 25GB/s and 700ns. In dgx2:planes=6
+and fattree128 they have 25GB/s and no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s,
+which is the mean if there is a skew, and 1ms. --bandwidth and --latency change them, but not those of a cluster, which
+are set in its spec: nvlink=450GB/s and nvlink_latency=150ns are those between a GPU and its server's switch, and
+nic=50GB/s and nic_latency=1us those of a network card's link to the switch of its rail. With fewer rails than GPUs,
+GPUs share a card, which is then a switch.
 
 Examples:
 treefold topology b4

@@ -10,7 +10,7 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
     let weak = parts(topology);
     if weak.len() > 1 {
         bail!(
-            "{} is disconnected: {} components: {}; add links, or choose ranks within one (--ranks)",
+            "{} is disconnected: {} components: {}; add links, or choose ranks within one by ranks=LIST",
             topology.name(),
             weak.len(),
             describe(topology, &weak)
@@ -27,8 +27,7 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
         let odd = if 2 * of_first(search) < topology.ranks() as usize { NodeId(0) } else { rank };
         let (from, to) = if is_target { (NodeId(0), rank) } else { (rank, NodeId(0)) };
         bail!(
-            "{}: one-way links leave no path from {} to {}; add the missing direction, or choose ranks without {} \
-             (--ranks)",
+            "{}: one-way links leave no path from {} to {}; add the missing direction, or leave {} out by ranks=LIST",
             topology.name(),
             name(from),
             name(to),
