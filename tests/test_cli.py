@@ -26,6 +26,7 @@ def test_plan_prints_the_keys_of_the_contract():
         "size_bytes": 64 << 20,
         "topology": {"name": "torus:4x4", "accelerators": 16, "switches": 0, "links": 64},
         "trees": 16,
+        "pace": "steps",
         "steps": 10,
         "max_height": 4,
         "mean_height": 4.0,

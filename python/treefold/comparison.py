@@ -93,8 +93,7 @@ def compare(
 
     """
     network, blocks = as_network(network), options.pop("blocks", None)
-    names = contenders(network, algorithms)
-    sizes = _sizes(sizes_bytes)
+    names, sizes = contenders(network, algorithms), _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
     collective = checks.name("collective", collective, COLLECTIVES)
     what: dict[str, Any] = {"root": root, "blocks": blocks, "simulator": common.name, "collective": collective}

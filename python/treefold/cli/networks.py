@@ -43,7 +43,7 @@ _SPECS = {
     "ring:8, line:8, full:8": "a ring, a line, or a complete graph",
     "torus:8x8, mesh:8x8": "a grid with wraparound links, or without",
     "hypercube:6": "2^6 accelerators",
-    "dgx1": "8 GPUs, joined by one or two NVLinks or through another one",
+    "dgx1": "8 GPUs with 6 NVLinks each",
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
     "fattree128": "128 accelerators on 6 planes of 24 switches",
