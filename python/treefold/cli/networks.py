@@ -1,5 +1,6 @@
 """The commands `topology` and `bound`."""
 
+import warnings
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from treefold import bounds, networks
 from treefold.cli.groups import expanded
 from treefold.cli.options import CollectiveOptions, Json, Network, NetworkFile, NetworkOptions
-from treefold.cli.terminal import check_alone, notify, show, working
+from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.importers import EXTENSIONS
 from treefold.report import bound_table, network_table, size_bound_table
@@ -32,7 +33,7 @@ def topology(
     if problem is None:
         loaded = network_options.relayed(loaded)
     else:
-        notify(f"no collective can be planned for all ranks: {problem}")
+        warnings.warn(f"no collective can be planned for all ranks: {problem}", stacklevel=1)
     if output is not None:
         exporters.save(loaded, output)
     summary = networks.describe(loaded).as_dict()

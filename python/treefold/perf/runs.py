@@ -1,7 +1,8 @@
 """Runs a whole job, among processes or threads, and returns a row of JSON for each size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -67,7 +68,7 @@ def among_processes(
                 if group is not None:
                     group.close()
                 group = form(meeting, agreed.all_reduce, engine=engine, adapt=job.adapt)
-            plan = _planned(agreed, job, group.mapping.rank_of_worker[job.root])
+            plan = _planned(agreed, job, group.plan_for, group.mapping.rank_of_worker[job.root])
             team = GroupTeam(group, meeting.exchange)
             result = measure(team, Plans(plan, agreed.all_reduce), job, size_bytes, track)
             # After a change the network is another one, and so are its bound and the prediction.
@@ -96,7 +97,7 @@ def among_threads(
     for size_bytes in job.sizes_bytes:
         agreed = _agreed_alone(ranks, source, size_bytes, options)
         map_ranks([None] * ranks, agreed.all_reduce.topology)
-        plan = _planned(agreed, job, job.root)
+        plan = _planned(agreed, job, partial(plan_like, agreed.all_reduce), job.root)
         result = measure(ThreadTeam(ranks), Plans(plan, agreed.all_reduce), job, size_bytes, track)
         rows.append(row(plan, job, result, [], is_known=False))
     return rows
@@ -112,12 +113,13 @@ def _agreed_alone(
     return AgreedPlans(source) if source.collective == "all-reduce" else AgreedPlans(all_reduce_beside(source), source)
 
 
-def _planned(agreed: AgreedPlans, job: Job, root: int) -> Plan:
-    """Return the plan of the job's collective from or to a rank: the one that was given, or one like the all-reduce."""
+def _planned(agreed: AgreedPlans, job: Job, plan_for: Callable[[str, int], Plan], root: int) -> Plan:
+    """Return the plan of the job from or to a rank: the one that was given, or that of `plan_for` for equal blocks."""
     if agreed.given is not None:
         return agreed.given
-    blocks = None if job.blocks is None else np.array(job.blocks, np.uint64)
-    return plan_like(agreed.all_reduce, job.collective, root, blocks)
+    if job.blocks is None:
+        return plan_for(job.collective, root)
+    return plan_like(agreed.all_reduce, job.collective, root, np.array(job.blocks, np.uint64))
 
 
 def agree(meeting: Rendezvous, job: Job, source: Plan | Topology | None, options: Mapping[str, Any]) -> None:
