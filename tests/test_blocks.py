@@ -58,7 +58,7 @@ def test_other_blocks_go_along_the_same_trees():
     changed = plan.with_blocks(SIZES)
     assert changed.blocks.tolist() == SIZES and treefold.check(changed)
     assert changed.fingerprint != plan.fingerprint
-    with pytest.raises(treefold.TreefoldError, match=r"made for other blocks: .* does not reach"):
+    with pytest.raises(treefold.TreefoldError, match="so it has no way between them; plan anew with these"):
         changed.with_blocks(np.ones((4, 4), int))
     with pytest.raises(treefold.TreefoldError, match="this is a plan of an all-reduce"):
         treefold.plan("torus:2x2").with_blocks(SIZES)
@@ -83,8 +83,14 @@ def test_groups_exchange_blocks_of_any_sizes(order):
 
 def test_sizes_of_a_group_have_to_fit_the_array():
     def work(group):
-        for sizes in ([1, 2], [1, 1, 1], [-1, 2, 2]):
-            with pytest.raises(treefold.TreefoldError, match="they must add up to the 4 elements"):
+        for sizes, message in (
+            ([1, 2], "they must add up to the 4 elements"),
+            ([1, 1, 1], "they must add up to the 4 elements"),
+            ([-1, 2, 3], "the size for worker 0 must be at least 0, got -1"),
+            ([1, 1.5, 1.5], "the size for worker 1 must be a whole number, got 1.5"),
+            (4, "sizes 4 are not a list"),
+        ):
+            with pytest.raises(treefold.TreefoldError, match=message):
                 group.all_to_all(np.zeros(4), sizes=sizes)
 
     runtime.in_threads(3, work)
@@ -128,6 +134,19 @@ def test_other_collectives_have_no_blocks(collective):
         treefold.plan("ring:4", collective=collective, blocks=SIZES)
     with pytest.raises(treefold.TreefoldError, match="in an all-to-all only"):
         treefold.bound_at("ring:4", 1, collective, blocks=SIZES)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty; write a row of sizes for each rank"),
+        ("0,0\n0,3", "the blocks of every rank for others are empty"),
+    ],
+)
+def test_mistakes_in_a_file_name_the_file(text, message, tmp_path):
+    (tmp_path / "blocks.csv").write_text(text)
+    with pytest.raises(treefold.TreefoldError, match=f"blocks.csv: {message}"):
+        treefold.plan("ring:2", collective="all-to-all", blocks=tmp_path / "blocks.csv")
 
 
 def test_files_hold_sizes_with_units(tmp_path):

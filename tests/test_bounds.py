@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treefold
+from commands import refused
 from networks import network
 
 MIB = 1 << 20
@@ -192,3 +193,7 @@ def test_a_bound_names_the_links_of_its_cut() -> None:
     assert set(exchange.links) == {"site6 -> site10", "site7 -> site9", "site9 -> site7", "site10 -> site6"}
     assert treefold.bound_at("b4", "1B", "all-gather").links == (), "latency limits it"
     assert treefold.bound_at("b4", "1B", "all-gather").as_dict()["links"] == []
+
+
+def test_a_root_without_a_collective_that_has_one_is_refused():
+    assert "all-reduce has no root" in refused("bound", "ring:4", "--root", "3")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import treefold as library
-from commands import command, output
+from commands import command, output, printed
 from treefold import TreefoldError
 from treefold.collectives import COLLECTIVES
 
@@ -26,6 +26,7 @@ def test_plan_prints_the_keys_of_the_contract():
         "size_bytes": 64 << 20,
         "topology": {"name": "torus:4x4", "accelerators": 16, "switches": 0, "links": 64},
         "trees": 16,
+        "pace": "steps",
         "steps": 10,
         "max_height": 4,
         "mean_height": 4.0,
@@ -35,8 +36,11 @@ def test_plan_prints_the_keys_of_the_contract():
     }
 
 
-def test_streams_have_no_steps():
+def test_streams_and_orders_have_no_steps():
     assert output("plan", "torus:4x4", "-a", "dbtree")["steps"] is None
+    ordered = ("plan", "torus:4x4", "-a", "forest", "--size", "1MiB")
+    assert output(*ordered)["pace"] == "ordered"
+    assert "steps       none: links send in an order of " in printed(*ordered)
 
 
 def test_simulate_prints_the_keys_of_the_contract():

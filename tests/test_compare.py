@@ -23,6 +23,18 @@ def test_what_does_not_fit_is_left_out_with_the_reason():
     assert len(told) == 1
 
 
+def test_what_cannot_keep_a_limit_is_left_out_or_told():
+    with pytest.warns(UserWarning, match="ring, multiring, .* cannot keep steps, so they are left out") as told:
+        rows = treefold.compare("ring:4", sizes_bytes=[MIB, 2 * MIB], steps=4)
+    assert [row.algorithm for row in rows] == ["forest"] * 2
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="ring cannot keep steps, so it is compared without that limit"):
+        rows = treefold.compare("ring:4", "ring,forest", sizes_bytes=[MIB], steps=4)
+    assert [row.algorithm for row in rows] == ["ring", "forest"]
+    with pytest.warns(UserWarning, match="left out"), pytest.raises(MisfitError, match="steps 3 is too few"):
+        treefold.compare("ring:4", sizes_bytes=[MIB], steps=3)
+
+
 def test_where_nothing_fits_all_reasons_are_told():
     with pytest.raises(MisfitError, match=r"hdrm needs .*; ring2d needs"):
         treefold.compare("b4", "hdrm,ring2d", sizes_bytes=[MIB])

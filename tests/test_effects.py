@@ -162,6 +162,7 @@ REPLACED = {
 """Options that need another use of their command: its arguments without them, and with them."""
 REFUSED = {
     ("run", "--root"): ["--root", "1"],
+    ("run", "--blocks"): ["--blocks", "blocks.csv"],
     ("run", "--timeout"): ["--timeout", "9"],
     ("run", "--interface"): ["--interface", "lo"],
     ("run", "--adapt"): ["--adapt"],

@@ -220,20 +220,47 @@ def test_workers_that_do_not_match_the_network_are_told_so_on_every_rank(names, 
     assert all(message in str(error) for error in errors)
 
 
-def test_a_plan_for_another_number_of_ranks_or_another_collective():
+def test_a_plan_for_another_number_of_ranks():
     errors = together(lambda team: None, 3, plan=treefold.plan("ring:4", "ring"))
     assert ["3 workers for 4 ranks of network 'ring:4'" in str(error) for error in errors] == [True] * 3
-    errors = together(lambda team: None, 3, plan=treefold.plan("ring:3", "ring", collective="all-gather"))
-    assert ["run it with collective='all-gather'" in str(error) for error in errors] == [True] * 3
+
+
+def test_a_plan_of_another_collective_serves_that_and_auto_plans_the_others():
+    given = treefold.plan("line:3", "ring", collective="all-gather")
+    plans = together(lambda team: [team.plan_for(each) for each in ("all-gather", "all-reduce")], 3, plan=given)
+    beside = treefold.plan("line:3", size_bytes=given.size_bytes, simulator="flow")
+    assert [[plan.fingerprint for plan in each] for each in plans] == [[given.fingerprint, beside.fingerprint]] * 3
+    check_all(3, (0, 1, 1000), plan=given)
+
+
+def test_a_plan_for_unequal_blocks_serves_no_group():
+    given = treefold.plan("ring:2", collective="all-to-all", blocks=[[0, 1], [2, 0]])
+    errors = together(lambda team: None, 2, plan=given)
+    message = "blocks of unequal sizes, which a group is told at each call"
+    assert [message in str(error) for error in errors] == [True] * 2
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "forest"])
+def test_a_limit_of_steps_holds_for_each_collective_by_itself(algorithm):
+    def work(team):
+        with pytest.raises(treefold.MisfitError, match="steps 2 is too few"):
+            team.all_reduce(np.ones(3))
+        array = np.full(3, team.worker)
+        team.broadcast(array, root=1)
+        steps = [team.plan_for(each, 1).steps for each in ("all-gather", "reduce-scatter", "broadcast", "reduce")]
+        return team.all_gather(np.full(1, team.worker)).tolist(), array.tolist(), steps
+
+    found = together(work, 4, network="ring:4", steps=2, algorithm=algorithm)
+    assert found == [([0, 1, 2, 3], [1, 1, 1], [2, 2, 2, 2])] * 4, found
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda team: team.all_reduce(np.ones(11, np.float32)), "'sum' of 11 float32"),
-        (lambda team: team.all_reduce(np.ones(10, np.int32)), "'sum' of 10 int32"),
-        (lambda team: team.all_reduce(np.ones(10, np.float32), "max"), "'max' of 10 float32"),
-        (lambda team: team.broadcast(np.ones(10, np.float32)), "'sum' of 10 float32 by plan "),
+        (lambda team: team.all_reduce(np.ones(11, np.float32)), "all-reduce 'sum' of 11 float32"),
+        (lambda team: team.all_reduce(np.ones(10, np.int32)), "all-reduce 'sum' of 10 int32"),
+        (lambda team: team.all_reduce(np.ones(10, np.float32), "max"), "all-reduce 'max' of 10 float32"),
+        (lambda team: team.broadcast(np.ones(10, np.float32)), "broadcast of 10 float32 by plan "),
     ],
 )
 def test_workers_that_disagree_on_an_operation_are_told_so_on_every_rank(change, message):

@@ -6,6 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import treefold
+from commands import command, refused
 from reading import OWN, error, put
 from treefold.importers import read
 
@@ -121,3 +123,33 @@ def test_own_json_that_is_wrong(tmp_path, content, expected):
     path = put(tmp_path, "own.json", content)
     message = error(path)
     assert message.startswith(f"{path}: ") and expected in message
+
+
+ONE_WAY = {
+    "format": "treefold-topology",
+    "nodes": [{"name": name} for name in "abcd"],
+    "links": [
+        {"source": "a", "target": end, "bandwidth_Bps": 1e9, "latency_s": 0, "both_ways": end != "d"} for end in "bcd"
+    ],
+    "version": 1,
+}
+
+
+def test_only_ranks_have_to_reach_each_other(tmp_path):
+    path = put(tmp_path, "one_way.json", json.dumps(ONE_WAY))
+    problem = "one-way links leave no path from d to a; add the missing direction, or leave d out by "
+    with pytest.raises(treefold.TreefoldError, match=f"{problem}ranks=LIST"):
+        treefold.topology(path)
+    assert f"{problem}--ranks LIST" in refused("plan", path)
+    for ranks in ("a-c", "0-2", ["b", "c", "a"]):
+        network = treefold.topology(path, ranks=ranks)
+        assert treefold.check(treefold.plan(network, "packing"))
+    assert treefold.topology(path, ranks="a-c", rank_order="c,b,a").rank_names == ["c", "b", "a"]
+
+
+def test_a_network_in_parts_is_described_and_converted(tmp_path):
+    path = put(tmp_path, "one_way.json", json.dumps(ONE_WAY))
+    result = command("topology", path, "-o", tmp_path / "same.json")
+    assert result.returncode == 0 and "a -> d" in result.stdout
+    assert "no collective can be planned for all ranks: " in result.stderr and "leave d out" in result.stderr
+    assert refused("plan", tmp_path / "same.json")

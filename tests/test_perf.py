@@ -69,6 +69,51 @@ def test_every_collective_is_verified(collective):
     assert row["redop"] == ("sum" if collective in ("all-reduce", "reduce-scatter", "reduce") else "none")
 
 
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_plans_of_every_collective_are_run_and_verified(collective, tmp_path):
+    root = int(collective in ("broadcast", "reduce"))
+    treefold.save(treefold.plan("ring:3", "ring", collective=collective, root=root), tmp_path / "plan.json")
+    for transport in ("threads", "tcp"):
+        [row] = on_this_machine(tmp_path / "plan.json", "--transport", transport, "--size", "99991B")
+        assert (row["collective"], row["algorithm"], row["wrong"]) == (collective, "ring", 0)
+        assert row["root"] == (root or -1)
+
+
+BLOCKS = [[5, 70_000, 0], [0, 0, 9], [40_000, 1, 2]]
+
+
+@pytest.mark.parametrize("source", ["plan", "network", None])
+def test_unequal_blocks_are_run_and_verified(source, tmp_path):
+    blocks, plan = tmp_path / "blocks.json", tmp_path / "plan.json"
+    blocks.write_text(json.dumps(BLOCKS))
+    treefold.save(treefold.plan("line:3", "forest", collective="all-to-all", blocks=BLOCKS), plan)
+    given = {"plan": [plan], "network": ["line:3"], None: []}[source]
+    given += [] if source == "plan" else ["--collective", "all-to-all", "--blocks", blocks]
+    for transport in ("threads", "tcp"):
+        rows = on_this_machine(*given, "--transport", transport)
+        rows += on_this_machine(*given, "--transport", transport, "--sizes", "1KiB,99991B", "--type", "int8")
+        assert [(row["size_bytes"], row["wrong"]) for row in rows] == [(70_004, 0), (1024, 0), (99_991, 0)]
+
+
+def test_one_wrong_element_of_unequal_blocks_is_counted(monkeypatch):
+    execute = teams.threads.execute
+
+    def broken(plan, vectors, op, number):
+        found = execute(plan, vectors, op, number)
+        if plan.collective == "all-to-all":
+            found[1][0][5] += 1
+        return found
+
+    monkeypatch.setattr(teams.threads, "execute", broken)
+    assert measured(collective="all-to-all", blocks=tuple(map(tuple, BLOCKS)))["wrong"] == 2 + 1
+
+
+def on_this_machine(*arguments):
+    code, out, error = outcome(run(*arguments, "--local", 3, "--iters", 2, "--json"))
+    assert (code, error) == (0, "")
+    return json.loads(out)
+
+
 @pytest.mark.parametrize("number", [*DTYPES, "bfloat16"])
 def test_every_type_and_operator_is_exact(number):
     for op in operators("float32" if number == "bfloat16" else number):
@@ -248,6 +293,26 @@ def test_vectors_that_do_not_fit_into_memory_are_told_when_it_runs_out(monkeypat
     monkeypatch.setattr(patterns, "fill", full)
     error = refused(monkeypatch, capsys, "--local", "2", "--size", "1KiB")
     assert "1KiB for each rank take more memory than the " in error and "choose a smaller size" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--root", "1"), "is a plan of broadcast, and says all of it; drop --root"),
+        (("--collective", "reduce"), "is a plan of broadcast, and says all of it; drop --collective"),
+        (("-a", "ring"), "is already a plan; drop --algorithm"),
+    ],
+)
+def test_what_a_plan_says_is_not_said_again(arguments, message, monkeypatch, capsys, tmp_path):
+    treefold.save(treefold.plan("ring:3", "ring", collective="broadcast"), tmp_path / "plan.json")
+    assert message in refused(monkeypatch, capsys, str(tmp_path / "plan.json"), "--local", "3", *arguments)
+
+
+def test_a_limit_of_steps_is_that_of_the_collective_that_runs(monkeypatch, capsys):
+    limited = ("ring:3", "--steps", "1", "--size", "1KiB")
+    assert on_this_machine(*limited, "--collective", "all-gather")[0]["wrong"] == 0
+    error = refused(monkeypatch, capsys, *limited, "--local", "3")
+    assert "steps 1 is too few" in error and "all-reduce takes at least 2 steps" in error
 
 
 def refused(monkeypatch, capsys, *arguments):

@@ -1,9 +1,9 @@
-"""treefold: give it your network; get the fastest all-reduce, proof that it is right, and a prediction of its time.
+"""treefold: give it your network; get the fastest collective, proof that it is right, and a prediction of its time.
 
 The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). The functions are:
 
 - networks: `topology` makes one, `without_relays` has idle accelerators relay nothing, `describe` counts its parts, and
-  `bound` says which rates and latency no all-reduce on it can beat.
+  `bound` says which rates and latency no all-reduce on it can beat, and `bound_at` that of any collective at a size.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the

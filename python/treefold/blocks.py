@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     Blocks = NDArray[np.uint64]
 
 
-def matrix(given: "ArrayLike | str | os.PathLike[str]", ranks: int) -> "Blocks":
+def matrix(given: "ArrayLike | str | os.PathLike[str]", ranks: int | None = None) -> "Blocks":
     """Return the sizes of blocks: row s has those that rank s sends, and column d those that rank d receives.
 
     Args:
         given: A matrix of whole numbers of bytes, or of texts such as `4MiB`; or the path of a .csv or .json file with
             one. A comment in a CSV file begins with `#`.
-        ranks: How many ranks there are.
+        ranks: How many ranks there are; by default as many as the matrix has rows.
 
     Raises:
         TreefoldError: If there is not a row and a column for each rank, or a size is none.
@@ -33,14 +33,14 @@ def matrix(given: "ArrayLike | str | os.PathLike[str]", ranks: int) -> "Blocks":
         [[0, 4096], [1024, 0]]
 
     """
-    if isinstance(given, str | os.PathLike):
-        where = os.fspath(given)
-        rows = _read(where)
-        try:
-            return _sizes(rows, ranks)
-        except TreefoldError as error:
-            raise fail(where, str(error)) from None
-    return _sizes(given, ranks)
+    if not isinstance(given, str | os.PathLike):
+        return _some(_sizes(given, ranks))
+    where = os.fspath(given)
+    rows = _read(where)
+    try:
+        return _some(_sizes(rows, ranks))
+    except TreefoldError as error:
+        raise fail(where, str(error)) from None
 
 
 def read(given: "ArrayLike | str | os.PathLike[str] | None", collective: str, ranks: int) -> "Blocks | None":
@@ -72,15 +72,17 @@ def _read(where: str) -> Any:
         return parse_json(content, where)
     if form != ".csv":
         raise fail(where, "is no file of blocks; write a matrix as .csv or .json, with a row for each rank")
+    if not content.strip():
+        raise fail(where, "is empty; write a row of sizes for each rank, one for each rank that receives")
     rows = parse_csv(content, where)
     return [row.cells for row in rows if not row.is_blank and not row.cells[0].startswith("#")]
 
 
-def _sizes(given: "ArrayLike", ranks: int) -> "Blocks":
-    """Return the sizes that a matrix has."""
+def _sizes(given: "ArrayLike", ranks: int | None) -> "Blocks":
+    """Return the sizes that a matrix has, for as many ranks as it has rows if their number is None."""
     import numpy as np  # it takes a tenth of a second, and most commands need none
 
-    if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.shape == (ranks, ranks):
+    if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.shape == (ranks or len(given),) * 2:
         if given.min(initial=0) < 0:
             raise TreefoldError(f"blocks: size {given.min()} is negative; give whole numbers of bytes from 0 on")
         return given.astype(np.uint64)
@@ -88,7 +90,8 @@ def _sizes(given: "ArrayLike", ranks: int) -> "Blocks":
     if _is_list(rows):
         rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
     if not _is_list(rows) or not all(map(_is_list, rows)):
-        raise TreefoldError(f"blocks {checks.shown(given)} are no matrix; give a row for each of {ranks} ranks")
+        raise TreefoldError(f"blocks {checks.shown(given)} are no matrix; give a row of sizes for each rank")
+    ranks = len(rows) if ranks is None else ranks
     if len(rows) != ranks:
         raise TreefoldError(f"blocks have {len(rows)} rows, but there are {ranks} ranks; give a row for each")
     for rank, row in enumerate(rows):
@@ -97,6 +100,14 @@ def _sizes(given: "ArrayLike", ranks: int) -> "Blocks":
                 f"blocks: row {rank} has {len(row)} sizes, but there are {ranks} ranks; give a size for each"
             )
     return np.array([[_size(row, rank, other) for other in range(ranks)] for rank, row in enumerate(rows)], np.uint64)
+
+
+def _some(sizes: "Blocks") -> "Blocks":
+    """Return the sizes, some of which are above 0 beside the diagonal if there are several ranks."""
+    if len(sizes) > 1 and sizes.sum() == sizes.trace():
+        problem = "the blocks of every rank for others are empty, so nothing is sent"
+        raise TreefoldError(f"{problem}; give at least one a size")
+    return sizes
 
 
 def _is_list(value: object) -> bool:

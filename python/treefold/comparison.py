@@ -12,7 +12,7 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
-from treefold.planning.request import Request, changed, has_option, owners, read_options, without_foreign
+from treefold.planning.request import Request, changed, has_option, limits, owners, read_options, without_foreign
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, fitted, simulate, simulator_of
@@ -71,8 +71,9 @@ def compare(
             occupies the link). Planners take it into account, too.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
-        options: Fields of `treefold.PlannerOptions`; each algorithm gets only those that it accepts. And
-            `blocks`, as for `treefold.plan`: at each size, the largest vector has that size.
+        options: Fields of `treefold.PlannerOptions`, each for the algorithms that accept it; those that do not accept
+            a limit (`trees`, `height`, `least_rate`, `steps`) are left out unless they are named. And `blocks`, as for
+            `treefold.plan`: at each size, the largest vector has that size.
 
     Returns:
         The predictions, size by size; the rows of a size are in the order of the algorithms.
@@ -83,7 +84,7 @@ def compare(
         Interrupted: When the user interrupts, with the rows so far.
 
     Warns:
-        UserWarning: If a named algorithm is left out, or nothing reads an option of the machine.
+        UserWarning: If an algorithm is left out or cannot keep a limit, or nothing reads an option of the machine.
 
     Example:
         >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes="1KiB:4KiB")
@@ -92,19 +93,29 @@ def compare(
 
     """
     network, blocks = as_network(network), options.pop("blocks", None)
-    names = contenders(network, algorithms)
-    sizes = _sizes(sizes_bytes)
+    names, sizes = contenders(network, algorithms), _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
-    what: dict[str, Any] = {"root": root, "blocks": blocks, "simulator": common.name}
-    what["collective"] = checks.name("collective", collective, COLLECTIVES)
-    # Its algorithm, size and options are only the first of those that follow.
+    collective = checks.name("collective", collective, COLLECTIVES)
+    what: dict[str, Any] = {"root": root, "blocks": blocks, "simulator": common.name, "collective": collective}
+    # Its algorithm, size and options are placeholders.
     first = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
     asked = options_of(compare, names, options)
+    names = _keeping(names, set_limits := limits(read_options(compare, options)), are_named=algorithms is not None)
     race = _Race(first, common_machine(network, names, common), link_model, asked, set())
-    rows = _predictions(race, names, sizes, is_reported=algorithms is not None)
-    for option in sorted(_given(race.simulator) - race.read):
-        warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=2)
+    rows = _predictions(race, names, sizes, is_reported=algorithms is not None or bool(set_limits))
+    race.warn_of_unread()
     return Comparison(rows)
+
+
+def _keeping(names: Sequence[str], set_limits: Sequence[str], *, are_named: bool) -> list[str]:
+    """Return the algorithms that are compared where limits are set, and warn of those that cannot keep them."""
+    free = [name for name in names if not all(has_option(name, limit) for limit in set_limits)]
+    if not free:
+        return list(names)
+    so = "it is" if len(free) == 1 else "they are"
+    how = "compared without that limit" if are_named else "left out"
+    warnings.warn(f"{', '.join(free)} cannot keep {' and '.join(set_limits)}, so {so} {how}", stacklevel=3)
+    return list(names) if are_named else [name for name in names if name not in free]
 
 
 def _given(simulator: Simulator) -> set[str]:
@@ -143,6 +154,11 @@ class _Race:
     options: Mapping[str, PlannerOptions]
     read: set[str]
     """The options of the machine that some plan has read."""
+
+    def warn_of_unread(self) -> None:
+        """Warn of the options of the machine that no plan has read."""
+        for option in sorted(_given(self.simulator) - self.read):
+            warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=3)
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from treefold import _core, checks
 from treefold._core import Link, Plan, Topology
@@ -61,6 +61,36 @@ def topology(
         Topology("ring:4", ranks=4, links=8)
 
     """
+    network, problem = described(
+        source,
+        bandwidth_Bps=bandwidth_Bps,
+        latency_s=latency_s,
+        node_cap=node_cap,
+        ranks=ranks,
+        rank_order=rank_order,
+    )
+    if problem is not None:
+        raise TreefoldError(problem)
+    return network
+
+
+class Described(NamedTuple):
+    """A network, and why its ranks do not reach each other, if they do not: then it can only be shown and saved."""
+
+    network: Topology
+    problem: str | None
+
+
+def described(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    bandwidth_Bps: float | str | None,
+    latency_s: float | str | None,
+    node_cap: str | None,
+    ranks: str | Sequence[int | str] | None,
+    rank_order: str | Sequence[int | str] | None,
+) -> Described:
+    """Return the network that `topology` returns or refuses; the other arguments and errors are those of it."""
     if bandwidth_Bps is not None:
         bandwidth_Bps = checks.quantity("bandwidth_Bps", bandwidth_Bps, "bytes per second", _core.parse_bandwidth)
     if latency_s is not None:
@@ -71,24 +101,22 @@ def topology(
         raise TreefoldError(
             f"network {checks.shown(source)} is not a network; give a spec such as torus:8x8, or a file"
         )
-    network = _read(source, bandwidth_Bps, latency_s, node_cap)
-    return network if ranks is None and rank_order is None else _with_ranks(network, ranks, rank_order)
+    network, problem = _read(source, bandwidth_Bps, latency_s, node_cap, ranks)
+    return Described(network if rank_order is None else _in_order(network, rank_order), problem)
 
 
-def _with_ranks(
-    network: Topology, ranks: str | Sequence[int | str] | None, rank_order: str | Sequence[int | str] | None
-) -> Topology:
-    """Return the network with other ranks, or with its ranks in another order."""
+def _in_order(network: Topology, rank_order: str | Sequence[int | str]) -> Topology:
+    """Return the network with its ranks in another order."""
     names = network.accelerator_names
-    members = places_of(ranks, names) if ranks is not None else [names.index(name) for name in network.rank_names]
-    ordered = members if rank_order is None else places_of(rank_order, names)
+    members = [names.index(name) for name in network.rank_names]
+    ordered = places_of(rank_order, names)
     if sorted(ordered) != sorted(members):
         left_out = [names[member] for member in members if member not in ordered]
         missing = f"; {some(left_out)} missing" if left_out else ""
         raise TreefoldError(
             f"rank order {checks.shown(rank_order)} does not list each of the {len(members)} ranks once{missing}"
         )
-    return network.with_ranks(ordered, ordered=rank_order is not None)
+    return network.with_ranks(ordered, ordered=True)
 
 
 def without_relays(network: Topology | str) -> Topology:
@@ -149,12 +177,14 @@ def _read(
     bandwidth_Bps: float | None,
     latency_s: float | None,
     node_cap: str | None,
-) -> Topology:
+    ranks: str | Sequence[int | str] | None,
+) -> Described:
     where = None if isinstance(source, Mapping) else os.fspath(source)
     if isinstance(source, str) and not os.path.isfile(source) and _looks_like_spec(source):
         network = Topology.from_spec(source, bandwidth_Bps, latency_s)
         if node_cap is None:
-            return network
+            chosen = network if ranks is None else network.with_ranks(places_of(ranks, network.accelerator_names))
+            return Described(chosen, None)
         source = json.loads(network.to_json())
     from treefold import importers
 
@@ -162,13 +192,17 @@ def _read(
         document = importers.complete(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
     else:
         document = importers.read(source, bandwidth_Bps=bandwidth_Bps, latency_s=latency_s, node_cap=node_cap)
-    return _built(document, where)
+    if ranks is not None:  # before the network is built, as all of its ranks must reach each other
+        names = [node["name"] for node in document["nodes"] if node["kind"] == "accelerator"]
+        document = {**document, "ranks": [names[place] for place in places_of(ranks, names)]}
+    network, problem = _built(document, where)
+    return Described(network, problem if problem is None or where is None else message(where, problem))
 
 
-def _built(document: Mapping[str, Any], where: str | None) -> Topology:
+def _built(document: Mapping[str, Any], where: str | None) -> tuple[Topology, str | None]:
     """Return the network of a document; an error names the file, if there is one, but no place in the JSON text."""
     try:
-        return Topology.from_json(json.dumps(document))
+        return _core.described_topology(json.dumps(document))
     except RecursionError:
         problem = "nested too deeply; flatten it"
     except TreefoldError as error:

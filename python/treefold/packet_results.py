@@ -1,5 +1,6 @@
 """What simulators count of a run beside its time: the use of links, packets and flits, and what a fabric did."""
 
+import math
 from dataclasses import dataclass
 
 from treefold.records import Record, inline
@@ -120,5 +121,6 @@ def short_buffers(cover: float | None) -> str:
     """Return a warning if buffers cover only a part of a link's round trip, else an empty text."""
     if cover is None or cover >= 1:
         return ""
-    remedy = "raise them with treefold.Machine(buffer_flits=N)"
+    times = math.ceil(1 / cover)
+    remedy = f"raise them with treefold.Machine(buffer_flits=N), where N is {times} times what it is now"
     return f"buffers cover only {cover:.2%} of a link's round trip, which limits its rate; {remedy}"

@@ -104,7 +104,10 @@ class PlanSummary(Record):
         size_bytes: The size that the plan was made for, in bytes; None if it is unknown. The plan runs at any size.
         topology: The network that the plan is for.
         trees: How many trees the plan has.
-        steps: How many steps the plan takes, from the first send to the last; None if its trees stream chunks.
+        pace: How transfers follow each other (docs/glossary.md): `steps`, `ordered`, `streamed` or `paced`; a word for
+            each kind of phase.
+        steps: How many steps the plan takes, from the first send to the last, or how long the order is at the pace
+            `ordered`, where nobody waits for the end of a step; None if its trees stream chunks.
         max_height: The height of the highest tree, in edges.
         mean_height: The mean height of the trees.
         max_fanout: The largest number of children of a node in a tree.
@@ -130,6 +133,7 @@ class PlanSummary(Record):
     size_bytes: int | None
     topology: NetworkCounts
     trees: int
+    pace: str
     steps: int | None
     max_height: int
     mean_height: float

@@ -201,12 +201,44 @@ def replan(
         raise MisfitError(
             f"the plan is of {plan.collective}; replan its all-reduce, and use Plan.derive for the {plan.collective}"
         )
-    request, fresh, gave_way = _first_that_fits(_requests(plan, network, algorithm, size, options))
+    requests = _requests(plan, network, algorithm, size, options)
+    return _replanned(plan, requests, plan.chosen_by if algorithm is None else None, simulator)
+
+
+def replan_as(plan: Plan, first: Plan, network: Topology, size_bytes: int | None = None) -> Replanned:
+    """Make a new plan for a changed network as `first` was made: by its algorithm, and with its options.
+
+    Args:
+        plan: The plan that runs.
+        first: The plan as it was first, whose algorithm or limits gave way on the network of `plan`.
+        network: The network as it is now, with the ranks of both.
+        size_bytes: As for `replan`.
+
+    Raises:
+        MisfitError: If the algorithm and the limits of `first` do not fit the network either.
+
+    """
+    request = _request(
+        network,
+        first.algorithm,
+        size_for(plan, size_bytes),
+        PlannerOptions(**declared.read("planner", first.options)),
+        first.chosen_by,
+    )
+    return _replanned(plan, iter([request]), first.chosen_by, "flow")
+
+
+def _replanned(plan: Plan, requests: Iterator[Request], chosen_by: str | None, simulator: str) -> Replanned:
+    """Return the plan of the first request that fits, or the old one if it is better.
+
+    `chosen_by` is the simulator by which `auto` chose the algorithm of the requests, if it did.
+    """
+    request, fresh, gave_way = _first_that_fits(requests)
     chosen, old = replanning.choose(
-        plan, fresh, request, lambda each: simulate(each, size_bytes=size, simulator=simulator)
+        plan, fresh, request, lambda each: simulate(each, size_bytes=request.size_bytes, simulator=simulator)
     )
     return Replanned(
-        plan=_remembering(chosen.plan, request, plan.chosen_by if algorithm is None else None),
+        plan=_remembering(chosen.plan, request, chosen_by),
         changes=tuple(replanning.changes(plan.topology, request.network)),
         gave_way=gave_way,
         serves=old is not None,
@@ -229,8 +261,7 @@ def _requests(
     kept = replace(without_foreign(kept, name), **{key: getattr(asked, key) for key in given})
 
     def request(algorithm: str, options: PlannerOptions) -> Request:
-        what: dict[str, Any] = {"collective": "all-reduce", "root": 0, "simulator": plan.chosen_by or "analytic"}
-        return requested(network, algorithm, size_bytes=size_bytes, options=options, **what)
+        return _request(network, algorithm, size_bytes, options, plan.chosen_by)
 
     yield request(name, kept)
     if algorithm is None:
@@ -239,6 +270,21 @@ def _requests(
             yield from (request(name, without(kept, some)) for some in combinations(inherited, count))
         yield request("auto", kept)
         yield request("auto", without(kept, inherited))
+
+
+def _request(
+    network: Topology, algorithm: str, size_bytes: int, options: PlannerOptions, simulator: str | None
+) -> Request:
+    """Return the request of an all-reduce; `auto` chooses by the simulator, or if it is None by `analytic`."""
+    return requested(
+        network,
+        algorithm,
+        size_bytes=size_bytes,
+        collective="all-reduce",
+        root=0,
+        simulator=simulator or "analytic",
+        options=options,
+    )
 
 
 def _first_that_fits(requests: Iterator[Request]) -> tuple[Request, Plan, str]:
@@ -308,6 +354,7 @@ def summarize(plan: Plan) -> PlanSummary:
         size_bytes=plan.size_bytes,
         topology=NetworkCounts(network.name, network.accelerators, network.switches, network.links),
         trees=plan.num_trees,
+        pace=", ".join(dict.fromkeys(shape.paces)),
         steps=plan.steps,
         max_height=shape.max_height,
         mean_height=shape.mean_height,

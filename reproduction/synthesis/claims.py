@@ -51,7 +51,9 @@ def _taccl(name: str, rows: list[Row]) -> list[Claim]:
 
 
 def _sccl(name: str, rows: list[Row]) -> list[Claim]:
-    return [_point(name, row) for row in rows]
+    if rows[0]["collective"] == "all-gather":
+        return [_point(name, row) for row in rows]
+    return [ours(_point(f"{name} (quoted from memory)", row)) for row in rows]
 
 
 _JUDGES: dict[str, Callable[[str, list[Row]], list[Claim]]] = {"TE-CCL": _teccl, "TACCL": _taccl, "SCCL": _sccl}

@@ -16,6 +16,7 @@ mod simulation;
 mod text;
 mod topology;
 mod trees;
+mod values;
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -150,7 +151,7 @@ mod _core {
         parse_bandwidth, parse_collective, parse_size, parse_time,
     };
     #[pymodule_export]
-    use super::topology::{Topology, read_topology};
+    use super::topology::{Topology, described_topology, read_topology};
     #[pymodule_export]
     use super::trees::{Edge, Link, Node, Tree};
 }

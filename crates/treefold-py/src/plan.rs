@@ -335,7 +335,7 @@ impl Plan {
     /// The heights and fanouts of the trees, a `TreeShape`.
     #[getter]
     fn shape(&self) -> PyResult<TreeShape> {
-        Ok(TreeShape::new(&self.sound()?.shape()))
+        Ok(TreeShape::new(self.sound()?))
     }
 
     /// Return a list with the `Pipeline` of each streamed tree; it is empty for a plan that runs in steps.

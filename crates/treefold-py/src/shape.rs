@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 use treefold::plan::pipeline::TreePipeline;
+use treefold::plan::{Pace, Walkable};
 use treefold::units::Bytes;
 
-/// The heights and fanouts of a plan's trees.
+/// The heights and fanouts of a plan's trees, and how their transfers follow each other.
 ///
 /// Example:
 ///     >>> shape = treefold.plan("ring:4", "dbtree").shape
@@ -21,17 +22,31 @@ pub struct TreeShape {
     max_fanout: u32,
     /// The mean over all trees of the largest fanout in each.
     mean_max_fanout: f64,
+    /// The pace of each phase: `steps`, `ordered`, `streamed` or `paced`.
+    paces: Vec<&'static str>,
 }
 
 impl TreeShape {
-    /// Copies the core's.
-    pub fn new(shape: &treefold::plan::TreeShape) -> Self {
+    /// Describes the trees of a plan.
+    pub fn new(plan: Walkable<'_>) -> Self {
+        let shape = plan.shape();
         Self {
+            paces: plan.draft().phases.iter().map(|phase| pace(phase.pace)).collect(),
             max_height: shape.max_height,
             mean_height: shape.mean_height,
             max_fanout: shape.max_fanout,
             mean_max_fanout: shape.mean_max_fanout,
         }
+    }
+}
+
+/// Returns the word of the glossary for a pace.
+fn pace(pace: Pace) -> &'static str {
+    match pace {
+        Pace::Step(_) => "steps",
+        Pace::Ordered => "ordered",
+        Pace::Paced => "paced",
+        Pace::Stream | Pace::SubFlows | Pace::Pulled => "streamed",
     }
 }
 

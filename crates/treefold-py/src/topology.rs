@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
+use treefold::error;
 use treefold::error::Error;
 use treefold::topology::{self, Directions, Ends};
-use treefold::units::{Bandwidth, Time, parse_bandwidth, parse_time};
-use treefold::{bail, error};
+use treefold::units::{Bandwidth, Time};
 
 use crate::bounds::Bounds;
-use crate::options::{Whole, type_of};
+use crate::options::Whole;
 use crate::trees::{Link, Node, links, nodes};
+use crate::values::{Pair, Quantity, read};
 use crate::{Column, core, html, raise};
 
 /// A network of nodes, and of links between them. It never changes: each change returns another network.
@@ -28,70 +29,6 @@ use crate::{Column, core, html, raise};
 ///     ['GPU0', 'GPU1', 'GPU2']
 #[pyclass(frozen, eq, hash, module = "treefold")]
 pub struct Topology(pub Arc<topology::Topology>);
-
-/// A quantity as a number of its base unit, or as a text with a unit.
-#[derive(FromPyObject)]
-enum Quantity {
-    Number(f64),
-    Text(String),
-    Other(Py<PyAny>),
-}
-
-impl Quantity {
-    fn bandwidth(&self) -> error::Result<Bandwidth> {
-        match self {
-            Self::Number(number) => Bandwidth::new(*number),
-            Self::Text(text) => parse_bandwidth(text),
-            Self::Other(value) => bail!(
-                "bandwidth must be a number of bytes per second, or a text such as 10Gbit/s; got a {}",
-                Python::attach(|py| type_of(value.bind(py)))
-            ),
-        }
-    }
-
-    /// Returns a time in seconds, which may be negative.
-    fn seconds(&self) -> error::Result<f64> {
-        match self {
-            Self::Number(number) => Ok(*number),
-            Self::Text(text) => match text.trim().strip_prefix('-') {
-                Some(size) => parse_time(size).map(|time| -time.seconds()),
-                None => parse_time(text).map(Time::seconds),
-            },
-            Self::Other(value) => bail!(
-                "latency must be a number of seconds, or a text such as 1us; got a {}",
-                Python::attach(|py| type_of(value.bind(py)))
-            ),
-        }
-    }
-}
-
-/// The names of two nodes, which stand for the links between them: a tuple or a list.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Pair(Ends);
-
-/// Reads what each pair of nodes is given; errors name the pair.
-fn read<T>(given: BTreeMap<Pair, Quantity>, value: impl Fn(&Quantity) -> error::Result<T>) -> PyResult<Vec<(Ends, T)>> {
-    let read = |(Pair(ends), given): (Pair, Quantity)| match value(&given) {
-        Ok(value) => Ok((ends, value)),
-        Err(error) => Err(raise(error.at(format!("link {} -> {}", ends.0, ends.1)))),
-    };
-    given.into_iter().map(read).collect()
-}
-
-impl<'py> FromPyObject<'_, 'py> for Pair {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let names = value.extract::<(String, String)>().ok();
-        let listed = || Some(<[String; 2]>::try_from(value.extract::<Vec<String>>().ok()?).ok()?.into());
-        names.or_else(listed).map(Self).ok_or_else(|| {
-            raise(error::Error::new(format!(
-                "links are named by pairs of nodes, for example (\"GPU0\", \"GPU1\"); got a value of type {}",
-                type_of(&value)
-            )))
-        })
-    }
-}
 
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
@@ -372,6 +309,15 @@ impl Topology {
         Ok(Self(Arc::new(self.0.under(link_model.parse().map_err(raise)?))))
     }
 
+    /// Return the network with switches that only forward: none of them reduces or multicasts.
+    ///
+    /// Example:
+    ///     >>> sum(node.reduces for node in treefold.topology("dgx2").with_plain_switches().nodes())
+    ///     0
+    fn with_plain_switches(&self) -> Self {
+        Self(Arc::new(self.0.with_plain_switches()))
+    }
+
     /// Return the bounds on all-reduces, which `treefold.bound` keeps.
     ///
     /// Example:
@@ -440,4 +386,14 @@ fn directions(one_way: bool) -> Directions {
 #[pyfunction]
 pub fn read_topology(py: Python<'_>, text: &str) -> PyResult<Topology> {
     Topology::from_json(py, text)
+}
+
+/// Return the network of the text of a topology file, and why ranks do not reach each other, if they do not.
+///
+/// Such a network can be shown and written, but no plan can be made for it.
+#[pyfunction]
+pub fn described_topology(py: Python<'_>, text: &str) -> PyResult<(Topology, Option<String>)> {
+    let network = py.detach(|| topology::Topology::described_by(text)).map_err(raise)?;
+    let problem = network.check_connected().err().map(|error| error.to_string());
+    Ok((Topology(Arc::new(network)), problem))
 }

@@ -1,4 +1,4 @@
-//! Planners: functions that make a plan of an all-reduce for a topology, one file per algorithm.
+//! Planners: functions that make a plan for a topology, of an all-reduce or each collective, one file per algorithm.
 //!
 //! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
 

@@ -190,15 +190,36 @@ impl Topology {
         ranks: Option<Vec<NodeId>>,
         shape: Shape,
     ) -> Result<Self> {
-        let name = name.into();
+        let topology = Self::in_parts(name.into(), nodes, links, ranks, shape)?;
+        topology.check_connected()?;
+        Ok(topology)
+    }
+
+    /// Makes a network whose ranks may not reach each other: it can be described, and nothing else.
+    fn in_parts(
+        name: String,
+        nodes: Vec<Node>,
+        links: Vec<Link>,
+        ranks: Option<Vec<NodeId>>,
+        shape: Shape,
+    ) -> Result<Self> {
         build::check_name(&name).map_err(|error| error.at(format!("network '{name}'")))?;
         build::check_parts(&nodes, &links)?;
         let ranks = ranks.unwrap_or_else(|| build::accelerators(&nodes));
         build::check_ranks(&nodes, &ranks)?;
         let topology = build::assemble(name, nodes, links, &ranks, shape);
         topology.check_shape()?;
-        connectivity::check(&topology)?;
         Ok(topology)
+    }
+
+    /// Refuses a network whose ranks cannot all reach each other.
+    ///
+    /// # Errors
+    /// If one cannot reach another.
+    ///
+    /// [`Self::described_by`] shows a network that is refused.
+    pub fn check_connected(&self) -> Result<()> {
+        connectivity::check(self)
     }
 
     /// Returns the name that the file or spec has given.

@@ -44,7 +44,7 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print version, commit and extras."),
     ] = False,
 ) -> None:
-    """Give it your network; get the fastest all-reduce for it, proof that it is right, and a prediction of its time."""
+    """Give it your network; get the fastest collective for it, proof that it is right, and a prediction of its time."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

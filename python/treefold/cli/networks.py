@@ -1,5 +1,6 @@
 """The commands `topology` and `bound`."""
 
+import warnings
 from typing import Annotated
 
 import typer
@@ -28,7 +29,11 @@ def topology(
     check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
-    loaded = network_options.load(network)
+    loaded, problem = network_options.described(network)
+    if problem is None:
+        loaded = network_options.relayed(loaded)
+    else:
+        warnings.warn(f"no collective can be planned for all ranks: {problem}", stacklevel=1)
     if output is not None:
         exporters.save(loaded, output)
     summary = networks.describe(loaded).as_dict()
@@ -39,6 +44,7 @@ _SPECS = {
     "ring:8, line:8, full:8": "a ring, a line, or a complete graph",
     "torus:8x8, mesh:8x8": "a grid with wraparound links, or without",
     "hypercube:6": "2^6 accelerators",
+    "dgx1": "8 GPUs with 6 NVLinks each",
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
     "fattree128": "128 accelerators on 6 planes of 24 switches",
@@ -64,11 +70,12 @@ NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec:
 \b
 {_specs()}
 
-You choose the numbers. By default links have 16GB/s and 150ns. In dgx2:planes=6 and fattree128 they have 25GB/s and
-no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s, which is the mean if there is a skew,
-and 1ms. --bandwidth and --latency change them, but not those of a cluster, which are set in its spec: nvlink=450GB/s
-and nvlink_latency=150ns are those between a GPU and its server's switch, and nic=50GB/s and nic_latency=1us those of a
-network card's link to the switch of its rail. With fewer rails than GPUs, GPUs share a card, which is then a switch.
+You choose the numbers. By default links have 16GB/s and 150ns. In dgx1 they have 25GB/s and 700ns. In dgx2:planes=6
+and fattree128 they have 25GB/s and no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s,
+which is the mean if there is a skew, and 1ms. --bandwidth and --latency change them, but not those of a cluster, which
+are set in its spec: nvlink=450GB/s and nvlink_latency=150ns are those between a GPU and its server's switch, and
+nic=50GB/s and nic_latency=1us those of a network card's link to the switch of its rail. With fewer rails than GPUs,
+GPUs share a card, which is then a switch.
 
 Examples:
 treefold topology b4
@@ -79,7 +86,9 @@ treefold topology cities.graphml --latency 5ms -o cities.json
 @expanded
 def bound(
     network: Network,
-    size: Annotated[str | None, typer.Option(help="Show the least time for this size, and what limits it.")] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Show the least time for this size, and what limits it.")
+    ] = None,
     as_json: Json = False,
     *,
     what: CollectiveOptions,
@@ -99,6 +108,7 @@ def bound(
     """
     if network_options.rank_order is not None:
         raise TreefoldError("--rank-order: a bound does not depend on the order of the ranks; drop it")
+    asked = what.asked()
     loaded = network_options.load(network)
     if size is None and what.collective is None:
         with working("bounding"):
@@ -106,5 +116,5 @@ def bound(
         show(report.as_dict(), as_json, lambda: bound_table(report))
         return
     with working("bounding"):
-        found = bounds.bound_at(loaded, size, **what.asked())
+        found = bounds.bound_at(loaded, size, **asked)
     show(found.as_dict(), as_json, lambda: size_bound_table(found))

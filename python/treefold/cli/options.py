@@ -122,10 +122,26 @@ class NetworkOptions:
     ] = None
 
     def load(self, source: str) -> Topology:
-        """Load a network from a file or a spec, with these options; warn of a value that no link takes."""
+        """Load a network from a file or a spec, with these options; warn of a value that no link takes.
+
+        Raises:
+            TreefoldError: If there is no such network, or its ranks do not all reach each other.
+
+        """
+        network, problem = self.described(source)
+        if problem is not None:
+            raise TreefoldError(problem)
+        return self.relayed(network)
+
+    def relayed(self, network: Topology) -> Topology:
+        """Return the network, without the links of idle accelerators if none of them may relay."""
+        return networks.without_relays(network) if self.may_relay() == "none" else network
+
+    def described(self, source: str) -> networks.Described:
+        """Load a network as `load` does, to describe it: its ranks may not reach each other, and its relays stay."""
         bandwidth_Bps = quantity("--bandwidth", _core.parse_bandwidth, self.bandwidth)
         latency_s = quantity("--latency", _core.parse_time, self.latency)
-        loaded = networks.topology(
+        found = networks.described(
             source,
             bandwidth_Bps=bandwidth_Bps,
             latency_s=latency_s,
@@ -134,10 +150,10 @@ class NetworkOptions:
             rank_order=self.rank_order,
         )
         for name, value in (("bandwidth_Bps", bandwidth_Bps), ("latency_s", latency_s)):
-            if value is not None and not any(isclose(getattr(link, name), value) for link in loaded.links()):
+            if value is not None and not any(isclose(getattr(link, name), value) for link in found.network.links()):
                 what = name.partition("_")[0]
                 warn(source, f"--{what} has no effect: all links have a {what}")
-        return networks.without_relays(loaded) if self.may_relay() == "none" else loaded
+        return found
 
     def may_relay(self) -> str | None:
         """Return which idle accelerators may relay, `all` or `none`, if that was said."""

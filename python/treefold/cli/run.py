@@ -10,18 +10,18 @@ import typer
 
 from treefold import _core, checks, environment, interrupts, simulation
 from treefold._core import Plan, Topology
-from treefold.checks import DEFAULT_SIZE_BYTES
+from treefold.blocks import matrix as read_blocks
+from treefold.blocks import size_or_default
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
 from treefold.cli.options import (
     SIZES_HELP,
-    Algorithm,
-    Collective,
     Json,
     MaybeSize,
     NetworkOptions,
     PlannerOptions,
     PlanOptions,
+    one_algorithm,
 )
 from treefold.cli.simulate import own_size
 from treefold.cli.terminal import notify, show
@@ -29,24 +29,28 @@ from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 
 if TYPE_CHECKING:
+    from treefold.blocks import Blocks
     from treefold.perf.job import Job
     from treefold.rendezvous import Rendezvous
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The algorithm, the collective, and its root among the workers; None if they are not given."""
+class RunOptions(PlanOptions):
+    """The options of what to plan, whose root is one of the workers."""
 
-    algorithm: Algorithm = None
-    collective: Collective = None
     root: Annotated[
         int | None,
         typer.Option(help="The worker (not the rank of the plan) that broadcasts or receives; by default 0."),
     ] = None
 
-    def asked(self) -> dict[str, Any]:
-        """Return the keyword arguments of functions that plan."""
-        return PlanOptions(algorithm=self.algorithm, collective=self.collective, root=self.root).asked()
+    def of_plan(self, plan: Plan, file: str) -> dict[str, Any]:
+        """Return what `asked` returns where a plan is given; one of another collective says all that it needs."""
+        if plan.collective == "all-reduce":
+            return self.asked()
+        said = [f"--{name}" for name in ("collective", "root", "blocks") if getattr(self, name) is not None]
+        if said:
+            raise TreefoldError(f"{file} is a plan of {plan.collective}, and says all of it; drop {', '.join(said)}")
+        return {"collective": plan.collective, "root": plan.root or 0, "blocks": plan.blocks}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,24 +90,24 @@ class JobOptions:
         ),
     ] = None
 
-    def sizes_for(self, what: Plan | Topology | None) -> list[int]:
-        """Return the sizes to run: those of the options, or else the size of the plan, or else 64 MiB."""
+    def sizes_for(self, what: Plan | Topology | None, blocks: "Blocks | None") -> list[int]:
+        """Return the sizes to run: those of the options, else that of the plan, of the blocks, or else 64 MiB."""
         if self.size is not None and self.sizes is not None:
             raise TreefoldError("--size and --sizes are both given; drop one")
         if self.sizes is not None:
             return checks.sizes(self.sizes)
         if self.size is not None:
             return [_core.parse_size(self.size)]
-        return [simulation.size_for(what, None) if isinstance(what, Plan) else DEFAULT_SIZE_BYTES]
+        return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None, blocks)]
 
 
 _Source = Annotated[
     str | None,
     typer.Argument(
         metavar="PLAN.json|NETWORK",
-        help="The file of an all-reduce plan, whose network and algorithm serve other collectives, too; or the network "
-        "to plan for, by default full:N for N workers, a complete graph with links of 16GB/s and 150ns. Plans in which "
-        "switches reduce can only be simulated.",
+        help="The file of a plan; the network and the algorithm of an all-reduce plan serve other collectives, too. Or "
+        "the network to plan for, by default full:N for N workers, a complete graph with links of 16GB/s and 150ns. "
+        "Plans in which switches reduce can only be simulated.",
     ),
 ]
 
@@ -139,7 +143,7 @@ def run(
         from treefold.rendezvous.meeting import all_or_none
         from treefold.runtime.engines import engine_maker
 
-    asked = {"algorithm": what.asked()["algorithm"], **planner.asked()}
+    asked = {"algorithm": one_algorithm(what.algorithm) or "auto", **planner.asked()}
     is_local = workers.local is not None
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network))
 
@@ -179,20 +183,29 @@ def _prepare(
     """Return the job, and the plan or the network to plan for, after checks."""
     named = ["--algorithm"] if what.algorithm not in (None, "auto") else []
     read = _read(source, named + flags_given(planner), network)
-    return _job(read, options, what, workers), read
+    return _job(source, read, options, what, workers), read
 
 
-def _job(read: Plan | Topology | None, options: JobOptions, what: RunOptions, workers: WorkerOptions) -> "Job":
-    """Return the job of the options, after checks."""
+def _job(
+    source: str | None,
+    read: Plan | Topology | None,
+    options: JobOptions,
+    what: RunOptions,
+    workers: WorkerOptions,
+) -> "Job":
+    """Return the job of the options, after checks; `read` is what was read from `source`."""
     from treefold.perf.job import Job
     from treefold.runtime.engines import choose_transport
 
+    asked = what.of_plan(read, str(source)) if isinstance(read, Plan) else what.asked()
+    blocks = None if asked["blocks"] is None else read_blocks(asked["blocks"])
     job = Job(
-        sizes_bytes=tuple(options.sizes_for(read)),
-        collective=_core.parse_collective(what.asked()["collective"]),
+        sizes_bytes=tuple(options.sizes_for(read, blocks)),
+        collective=asked["collective"],
         op=options.op,
         type=options.number,
-        root=what.root or 0,
+        root=asked["root"],
+        blocks=None if blocks is None else tuple(map(tuple, blocks.tolist())),
         iterations=options.iters,
         warmup=options.warmup,
         transport=choose_transport(options.transport, workers.local is not None),

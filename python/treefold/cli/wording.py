@@ -31,6 +31,7 @@ _PHRASES = {
     r"\bis_whole=True\b": "--all",
     r"\bas_dict\(\)": "--json",
     r"\bset latency_s\b": "set --latency",
+    r"\branks=LIST\b": "--ranks LIST",
     r"\bruntime\.local\((\w+)\)": r"--local \1",
     r"\btreefold\.Machine\((\w+=\w+)\)": r"--set \1",
 }

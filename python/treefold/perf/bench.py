@@ -36,7 +36,7 @@ class Measurement(NamedTuple):
     """The measurement of one size."""
 
     elements: int
-    """How many elements the vector has."""
+    """How many elements the vector has, or the longest one of an all-to-all with unequal blocks."""
     time_s: float
     """The mean time of an iteration."""
     min_time_s: float
@@ -81,10 +81,11 @@ class _Bench:
         self.wrong = 0
         plan = plans.collective
         tables = patterns.Tables(plan.topology.ranks, job.type, job.operator)
-        self.inputs = [patterns.inputs(tables, job.collective, self.elements, rank) for rank in team.ranks]
+        cut = patterns.Cut(self.elements, plan.topology.ranks, plan.blocks)
+        self.inputs = [patterns.inputs(tables, job.collective, cut, rank) for rank in team.ranks]
         root = plan.root or 0
-        self.wanted = [patterns.results(tables, job.collective, self.elements, rank, root) for rank in team.ranks]
-        self.vectors = [np.zeros(self.elements, kind) for _ in team.ranks]
+        self.wanted = [patterns.results(tables, job.collective, cut, rank, root) for rank in team.ranks]
+        self.vectors = [np.zeros(cut.vector(rank), kind) for rank in team.ranks]
         self.results: list[Array] = []
         if COLLECTIVES[job.collective].is_personalized:
             self.results = [np.zeros(parts[-1].elements.stop, kind) for parts in self.wanted]
@@ -95,7 +96,8 @@ class _Bench:
             patterns.fill(vector, parts, iteration)
         self.barrier()
         start = time.perf_counter()
-        self.team.run(self.plans.collective, self.vectors, self.job.operator, self.job.type, self.results)
+        job = self.job
+        self.team.run(self.plans.collective, self.vectors, job.operator, job.type, self.results, self.elements)
         self.seconds.append(time.perf_counter() - start)
         for vector, parts in zip(self.results or self.vectors, self.wanted, strict=True):
             self.wrong += patterns.count_wrong(vector, parts, iteration)
@@ -103,4 +105,4 @@ class _Bench:
     def barrier(self) -> None:
         """Wait until all ranks are here."""
         flags = [np.ones(1, np.int32) for _ in self.team.ranks]
-        self.team.run(self.plans.all_reduce, flags, "sum", "int32", [])
+        self.team.run(self.plans.all_reduce, flags, "sum", "int32", [], 1)

@@ -27,6 +27,8 @@ class Job:
     iterations: int = 5
     warmup: int = 1
     transport: str = "tcp"
+    blocks: tuple[tuple[int, ...], ...] | None = None
+    """The sizes of the blocks of an all-to-all, a row for each rank of the plan; None if they are equal."""
     adapt: bool | str = False
     """Whether the plan follows links that change or die, as `runtime.join` takes it."""
 

@@ -4,13 +4,16 @@ A rank's vector repeats a table of its own. Each iteration begins at another pla
 broken transfer are noticed. Results repeat a table, too, which NumPy computes from the tables of all ranks.
 """
 
-from typing import Any, NamedTuple
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from treefold.collectives import COLLECTIVES
-from treefold.runtime.arrays import block
 from treefold.runtime.threads import Array
+
+if TYPE_CHECKING:
+    from treefold.blocks import Blocks
 
 TABLE = 16381
 """How many elements a table has: a prime, so that no cut of a vector falls on its repetition."""
@@ -116,27 +119,55 @@ def _tiled(vector: Array, parts: list[Part], shift: int) -> list[tuple[Array, Ar
     return tiled
 
 
-def inputs(tables: Tables, collective: str, count: int, rank: int) -> list[Part]:
-    """Return what a rank's vector of `count` elements holds before an operation."""
-    ranks = len(tables.of_rank)
+class Cut:
+    """Where blocks stand in the vectors of all ranks, the longest of which has so many elements."""
+
+    def __init__(self, elements: int, ranks: int, blocks: "Blocks | None" = None) -> None:
+        self._elements, self._ranks = elements, ranks
+        rows = [] if blocks is None else blocks.tolist()
+        self._before = [[0, *itertools.accumulate(row)] for row in rows]
+        self._largest = max((row[-1] for row in self._before), default=ranks)
+
+    def block(self, giver: int, receiver: int) -> slice:
+        """Return the elements, in the vector of `giver`, of its block for `receiver`."""
+        return slice(self._end(giver, receiver), self._end(giver, receiver + 1))
+
+    def vector(self, rank: int) -> int:
+        """Return how many elements the vector of a rank has."""
+        return self._end(rank, self._ranks)
+
+    def _end(self, giver: int, blocks: int) -> int:
+        """Return where the first blocks of a vector end."""
+        shares = self._before[giver][blocks] if self._before else blocks
+        return self._elements * shares // self._largest
+
+
+def inputs(tables: Tables, collective: str, cut: Cut, rank: int) -> list[Part]:
+    """Return what a rank's vector holds before an operation."""
     before = COLLECTIVES[collective].before
-    own = block(count, ranks, rank) if before == "block" else slice(0, count)
+    own = cut.block(rank, rank) if before == "block" else slice(0, cut.vector(rank))
     return [Part(own, tables.of_rank[rank], own.start)]
 
 
-def results(tables: Tables, collective: str, count: int, rank: int, root: int) -> list[Part]:
+def results(tables: Tables, collective: str, cut: Cut, rank: int, root: int) -> list[Part]:
     """Return what a rank's result holds: the vector, the rank's own block of it, or blocks one after the other."""
-    ranks = len(tables.of_rank)
     meaning = COLLECTIVES[collective]
     if meaning.after == "at-root" and rank != root:
         return []
-    own = block(count, ranks, rank) if meaning.after == "block" else slice(0, count)
     if meaning.reduces:
+        own = cut.block(rank, rank) if meaning.after == "block" else slice(0, cut.vector(rank))
         return [Part(own, tables.reduced, own.start)]
     parts: list[Part] = []
     end = 0
-    for giver in [root] if meaning.before == "at-root" else range(ranks):
-        part = block(count, ranks, giver) if meaning.before == "block" else own
+    for giver in [root] if meaning.before == "at-root" else range(len(tables.of_rank)):
+        part = _given(meaning, cut, giver, rank)
         first, end = end, end + part.stop - part.start
         parts.append(Part(slice(first, end), tables.of_rank[giver], part.start))
     return parts
+
+
+def _given(meaning: Any, cut: Cut, giver: int, receiver: int) -> slice:
+    """Return the elements of a rank's vector that another one has at the end, where nothing is reduced."""
+    if meaning.before == "block":
+        return cut.block(giver, giver)
+    return cut.block(giver, receiver) if meaning.after == "block" else slice(0, cut.vector(giver))

@@ -1,9 +1,12 @@
 """Runs a whole job, among processes or threads, and returns a row of JSON for each size."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
+
+import numpy as np
 
 from treefold import checks
 from treefold._core import Plan, Topology
@@ -14,7 +17,7 @@ from treefold.perf.bench import Measurement, Plans, Track, measure
 from treefold.perf.job import Job
 from treefold.perf.teams import GroupTeam, ThreadTeam
 from treefold.rendezvous import Rendezvous, validation
-from treefold.runtime.agreement import agreed_plan, check_base, first_plan
+from treefold.runtime.agreement import AgreedPlans, agreed_plans, all_reduce_beside, check_base, first_plan
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
 from treefold.runtime.joining import form
@@ -42,7 +45,7 @@ def among_processes(
         job: The measurements to make.
         source: A plan, or the network to plan for; without either, workers are assumed to reach each other equally
             well.
-        options: The `algorithm`, and fields of `treefold.PlannerOptions`; the plan is made for an all-reduce.
+        options: The `algorithm`, and fields of `treefold.PlannerOptions`.
         engine: A function that makes the engine which carries the messages; None for TCP.
         track: A function that passes the iterations on, and may show how far they are.
         is_network_real: Whether the processes run on the network of `source`; only then it has a bound and a
@@ -54,26 +57,28 @@ def among_processes(
     """
     agree(meeting, job, source, options)
     checks.root(job.root, meeting.size, "workers")
-    measured: list[tuple[Plan, Measurement, list[str]]] = []
+    measured: list[tuple[Plan, Job, Measurement, list[str]]] = []
     group: Group | None = None
     try:
         for size_bytes in job.sizes_bytes:
             network = source if isinstance(source, Topology) else None
             given = source if isinstance(source, Plan) else None
-            base = agreed_plan(meeting, given, network, size_bytes, options)
-            if group is None or not _serves(group, base, job.collective):
+            agreed = agreed_plans(meeting, given, network, size_bytes, options)
+            if group is None or not _serves(group, agreed.all_reduce, job.collective):
                 if group is not None:
                     group.close()
-                group = form(meeting, base, engine=engine, adapt=job.adapt)
-            plan = group.plan_for(job.collective, group.mapping.rank_of_worker[job.root])
-            result = measure(GroupTeam(group, meeting.exchange), Plans(plan, base), job, size_bytes, track)
+                group = form(meeting, agreed.all_reduce, engine=engine, adapt=job.adapt)
+            plan = _planned(agreed, job, group.plan_for, group.mapping.rank_of_worker[job.root])
+            team = GroupTeam(group, meeting.exchange)
+            result = measure(team, Plans(plan, agreed.all_reduce), job, size_bytes, track)
             # After a change the network is another one, and so are its bound and the prediction.
-            measured.append((group.current(plan), result, group.changes()))
+            done = replace(job, root=group.mapping.worker_of_rank[plan.root or 0])
+            measured.append((group.current(plan), done, result, group.changes()))
     finally:
         if group is not None:
             group.close()
     is_known = is_network_real and source is not None and meeting.rank == 0  # which prints
-    return [row(plan, job, result, changes, is_known) for plan, result, changes in measured]
+    return [row(*each, is_known) for each in measured]
 
 
 def _serves(group: Group, base: Plan, collective: str) -> bool:
@@ -90,15 +95,31 @@ def among_threads(
     job.check_memory(ranks)
     rows = []
     for size_bytes in job.sizes_bytes:
-        if isinstance(source, Plan):
-            check_base(base := source)
-        else:
-            base = first_plan([None] * ranks, source, size_bytes, options)
-        map_ranks([None] * ranks, base.topology)
-        plan = plan_like(base, job.collective, job.root)
-        result = measure(ThreadTeam(ranks), Plans(plan, base), job, size_bytes, track)
+        agreed = _agreed_alone(ranks, source, size_bytes, options)
+        map_ranks([None] * ranks, agreed.all_reduce.topology)
+        plan = _planned(agreed, job, partial(plan_like, agreed.all_reduce), job.root)
+        result = measure(ThreadTeam(ranks), Plans(plan, agreed.all_reduce), job, size_bytes, track)
         rows.append(row(plan, job, result, [], is_known=False))
     return rows
+
+
+def _agreed_alone(
+    ranks: int, source: Plan | Topology | None, size_bytes: int, options: Mapping[str, Any]
+) -> AgreedPlans:
+    """Return the plans of ranks that are all in this process."""
+    if not isinstance(source, Plan):
+        return AgreedPlans(first_plan([None] * ranks, source, size_bytes, options))
+    check_base(source)
+    return AgreedPlans(source) if source.collective == "all-reduce" else AgreedPlans(all_reduce_beside(source), source)
+
+
+def _planned(agreed: AgreedPlans, job: Job, plan_for: Callable[[str, int], Plan], root: int) -> Plan:
+    """Return the plan of the job from or to a rank: the one that was given, or that of `plan_for` for equal blocks."""
+    if agreed.given is not None:
+        return agreed.given
+    if job.blocks is None:
+        return plan_for(job.collective, root)
+    return plan_like(agreed.all_reduce, job.collective, root, np.array(job.blocks, np.uint64))
 
 
 def agree(meeting: Rendezvous, job: Job, source: Plan | Topology | None, options: Mapping[str, Any]) -> None:

@@ -18,8 +18,11 @@ class Team(Protocol):
     def ranks(self) -> Sequence[int]:
         """The ranks whose vectors this process holds."""
 
-    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array]) -> None:
-        """Run an operation on these ranks' vectors, in place; `results` takes what does not end there."""
+    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+        """Run an operation on these ranks' vectors, in place; `results` takes what does not end there.
+
+        The longest vector of all ranks has so many `elements`.
+        """
 
     def exchange(self, blob: bytes) -> list[bytes]:
         """Return the blobs of all processes."""
@@ -36,9 +39,9 @@ class GroupTeam(NamedTuple):
         """The rank of this worker."""
         return [self.group.rank]
 
-    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array]) -> None:
+    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
         """Run an operation with the group."""
-        self.group.run(plan, vectors[0], op, number, results[0] if results else None)
+        self.group.run(plan, vectors[0], op, number, results[0] if results else None, elements)
 
 
 class ThreadTeam:
@@ -47,8 +50,8 @@ class ThreadTeam:
     def __init__(self, ranks: int) -> None:
         self.ranks: Sequence[int] = range(ranks)
 
-    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array]) -> None:
-        """Run an operation with a thread for each rank."""
+    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+        """Run an operation with a thread for each rank; one of them has the longest vector."""
         pieces_of_rank = threads.execute(plan, vectors, op, number)
         for result, pieces in zip(results, pieces_of_rank, strict=False):
             np.concatenate(pieces, out=result)

@@ -49,7 +49,7 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
             "collective": summary.collective,
             "made for": "not known" if summary.size_bytes is None else format_size(summary.size_bytes),
             "trees": str(summary.trees),
-            "steps": "none: the trees stream" if summary.steps is None else str(summary.steps),
+            "steps": _steps(summary),
             "height": f"{summary.max_height} at most, {summary.mean_height:.2f} on average",
             "fanout": f"{summary.max_fanout} at most",
             "rate": rate,
@@ -57,6 +57,14 @@ def plan_table(summary: PlanSummary, *, proof: Mapping[str, Any] | None = None, 
         }
     )
     return table if choice is None else f"{table}\n\n{_choice_table(choice)}"
+
+
+def _steps(summary: PlanSummary) -> str:
+    """Say how many steps a plan has; an order of messages is no sequence of steps for which ranks wait."""
+    if summary.steps is None:
+        return "none: the trees stream"
+    is_ordered = "ordered" in summary.pace
+    return f"none: links send in an order of {summary.steps} turns" if is_ordered else str(summary.steps)
 
 
 def replan_table(old: Plan, replanned: Replanned) -> str:

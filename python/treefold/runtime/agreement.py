@@ -1,27 +1,36 @@
-"""The plan on which workers agree before they connect: worker 0's, which it makes where none is given."""
+"""The plans on which workers agree before they connect: worker 0's, which it makes where none is given."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from treefold import checks, declared, plans
 from treefold._core import Plan, Program, Topology
-from treefold.errors import TreefoldError
+from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime import control
-from treefold.runtime.networks import joined_directly, with_named_ranks, with_plain_switches
+from treefold.runtime.networks import joined_directly, with_named_ranks
 from treefold.runtime.rank_mapping import map_ranks, repeated_names
 
 
-def agreed_plan(
+class AgreedPlans(NamedTuple):
+    """The plans with which a group begins."""
+
+    all_reduce: Plan
+    """The plan of an all-reduce, which every group needs."""
+    given: Plan | None = None
+    """The plan that was given, if it is one of another collective."""
+
+
+def agreed_plans(
     meeting: Rendezvous,
     plan: Plan | None,
     network: Topology | str | None,
     size_bytes: int | str,
     options: Mapping[str, Any],
-) -> Plan:
-    """Return worker 0's plan; all workers call this together.
+) -> AgreedPlans:
+    """Return worker 0's plans; all workers call this together.
 
     Args:
         meeting: The rendezvous of the workers.
@@ -44,7 +53,15 @@ def agreed_plan(
             return first_plan(names, network, size_bytes, options)
         return plan
 
-    mine = all_or_none(meeting, own)
+    agreed = _shared(meeting, all_or_none(meeting, own))
+    if agreed.collective == "all-reduce":
+        return AgreedPlans(agreed)
+    made = all_or_none(meeting, lambda: None if meeting.rank else all_reduce_beside(agreed))
+    return AgreedPlans(_shared(meeting, made), agreed)
+
+
+def _shared(meeting: Rendezvous, mine: Plan | None) -> Plan:
+    """Return the plan of worker 0, which has one; the others have the same one or none."""
     offer: dict[str, Any] = {"plan": "", "fingerprint": None}
     if mine is not None:
         offer = {"plan": mine.to_json() if meeting.rank == 0 else "", "fingerprint": mine.fingerprint}
@@ -70,7 +87,8 @@ def first_plan(
         names: The name of each worker; None for a worker without one.
         network: The network, a spec or the path of a file.
         size_bytes: The size of the vector that the plan should be good for.
-        options: The algorithm, if it is not `auto`, and fields of `treefold.PlannerOptions`.
+        options: The algorithm, if it is not `auto`, and fields of `treefold.PlannerOptions`. Where no all-reduce is
+            possible in so few steps, the plan has more, but remembers the limit, which other collectives may keep.
 
     Raises:
         TreefoldError: If workers and network do not match, or an option is unknown.
@@ -83,7 +101,22 @@ def first_plan(
     elif _are_other_ranks(names, network):
         network = with_named_ranks(network, names)
     map_ranks(names, network)
-    return plans.plan(with_plain_switches(network), size_bytes=size_bytes, simulator="flow", **options)
+    network = network.with_plain_switches()
+    try:
+        return plans.plan(network, size_bytes=size_bytes, simulator="flow", **options)
+    except MisfitError:
+        if options.get("steps") is None:
+            raise
+    # Other collectives may do with fewer steps than an all-reduce, which the group only needs to keep together.
+    without = plans.plan(network, size_bytes=size_bytes, simulator="flow", **{**options, "steps": None})
+    kept = without.options | {"steps": declared.read("planner", {"steps": options["steps"]})["steps"]}
+    return without.made_for(checks.size(size_bytes), without.chosen_by, kept)
+
+
+def all_reduce_beside(plan: Plan) -> Plan:
+    """Return an all-reduce for a group that was given a plan of another collective: the one that `auto` chooses."""
+    network = plan.topology.with_plain_switches()
+    return plans.plan(network, size_bytes=plan.size_bytes, simulator="flow")
 
 
 def _are_other_ranks(names: Sequence[str | None], network: Topology) -> bool:
@@ -108,16 +141,10 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_base(plan: Plan) -> None:
-    """Refuse a plan with which a group cannot start.
+    """Refuse a plan that no group can run.
 
     Raises:
-        TreefoldError: If it is not a plan, or not one for all-reduce, or switches reduce in it.
+        TreefoldError: If it is not a plan, or switches reduce in it.
 
     """
-    checks.plan(plan)
-    if plan.collective != "all-reduce":
-        raise TreefoldError(
-            f"the plan is for {plan.collective}, and a group begins with one for an all-reduce, by which it plans the "
-            f"others; make that, and run it with collective={plan.collective!r}"
-        )
-    Program(plan, 0, 1, 1, 0.0)  # the core refuses what workers cannot run
+    Program(checks.plan(plan), 0, 1, 1, 0.0)  # the core refuses what workers cannot run

@@ -1,4 +1,4 @@
-"""Runs a plan on NumPy arrays of one process, with a thread for each rank."""
+"""Runs a plan on NumPy arrays of one process, with a thread for each rank; checks of arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -64,6 +64,30 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
 def block(size: int, ranks: int, rank: int) -> slice:
     """Return the elements of a vector of `size` elements that are rank `rank`'s block; each cut is rounded down."""
     return slice(size * rank // ranks, size * (rank + 1) // ranks)
+
+
+def check_array(array: object) -> None:
+    """Refuse what is not an array of numbers as this machine stores them."""
+    if not isinstance(array, np.ndarray):
+        raise TreefoldError(f"a {type(array).__name__} is not a NumPy array; pass np.asarray(values)")
+    if not array.dtype.isnative:
+        raise TreefoldError(
+            f"the array's numbers are of type {array.dtype.str}; pass array.astype('{array.dtype.name}')"
+        )
+
+
+def number_of(array: Array, number: str | None) -> str:
+    """Return the number type of an array's values; refuse one that the array cannot hold."""
+    own = array.dtype.name
+    if number is None or number == own:
+        return own
+    size = number_bytes(number, "sum")
+    if array.dtype.kind not in "iu" or array.itemsize != size:
+        raise TreefoldError(
+            f"{number} numbers travel in an array of {size}-byte integers, and this one is of {own}; pass the numbers' "
+            "bits as such integers, or drop the number type"
+        )
+    return number
 
 
 def _inputs(plan: Plan, arrays: Iterable[ArrayLike]) -> list[Array]:

@@ -22,16 +22,14 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treefold import declared
 from treefold._core import Fault, Plan, Topology
 from treefold.auto import names
 from treefold.errors import MisfitError, TreefoldError
-from treefold.plans import replan
+from treefold.plans import replan, replan_as
 from treefold.results import Replanned
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
@@ -303,10 +301,7 @@ class Controller:
         gave_way = (plan.algorithm, plan.options) != (first.algorithm, first.options)
         if self._algorithm is None and gave_way and first.algorithm in names():
             with suppress(MisfitError):
-                wishes = declared.read("planner", first.options)
-                back = replan(plan, network, first.algorithm, size_bytes=size_bytes, **wishes)
-                new = back.plan
-                return replace(back, plan=new.made_for(new.size_bytes or 0, first.chosen_by, new.options))
+                return replan_as(plan, first, network, size_bytes)
         return replan(plan, network, self._algorithm, size_bytes=size_bytes)
 
     # The connection between two workers is cut.

@@ -1,15 +1,31 @@
 """All-to-alls with unequal blocks: arrays are cut by worker, and plans by rank."""
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treefold import checks
+from treefold.errors import TreefoldError
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.threads import Array
 
 if TYPE_CHECKING:
     from treefold.blocks import Blocks
+
+
+def check_sizes(sizes: Sequence[int], workers: int, elements: int) -> None:
+    """Refuse sizes of blocks that are not one for each worker, or do not add up to the elements of an array."""
+    if not isinstance(sizes, Sequence | np.ndarray) or isinstance(sizes, str):
+        raise TreefoldError(f"sizes {checks.shown(sizes)} are not a list; give how many elements each worker gets")
+    for worker, size in enumerate(sizes):
+        checks.whole(f"the size for worker {worker}", size, 0, sys.maxsize)
+    if len(sizes) != workers or sum(sizes) != elements:
+        raise TreefoldError(
+            f"sizes {checks.shown(list(sizes))}: there must be one for each of {workers} workers, and they must add up "
+            f"to the {elements} elements of the array"
+        )
 
 
 def by_rank(sizes: Array, mapping: RankMapping) -> "Blocks":

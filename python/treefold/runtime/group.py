@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from treefold import checks
-from treefold._core import Plan, number_bytes
+from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.runtime import exchange
-from treefold.runtime.arrays import block
+from treefold.runtime.arrays import block, check_array, number_of
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
@@ -86,6 +86,27 @@ class Group:
         """
         return self._plans.plan_for(collective, root)
 
+    def serve(self, plan: Plan) -> None:
+        """Use a plan for its collective from now on; all workers do so. Plans of a changed network take its place.
+
+        Args:
+            plan: The plan, for the network of the group; the blocks of an all-to-all are equal.
+
+        Raises:
+            TreefoldError: If the blocks are unequal.
+
+        Example:
+            >>> import treefold
+            >>> from treefold import runtime
+            >>> def work(group):
+            ...     group.serve(treefold.plan(group.plan.topology, "ring", collective="all-gather"))
+            ...     return group.plan_for("all-gather").algorithm
+            >>> runtime.in_threads(2, work)
+            ['ring', 'ring']
+
+        """
+        self._plans.serve(plan)
+
     def current(self, plan: Plan) -> Plan:
         """Return the current plan for the same collective as `plan`, which may be outdated.
 
@@ -117,7 +138,7 @@ class Group:
             [[111.0, 111.0], [111.0, 111.0], [111.0, 111.0]]
 
         """
-        self.run(self.plan, array, op, number)
+        self.run(self.plan_for("all-reduce"), array, op, number)
 
     def broadcast(self, array: Array, root: int = 0) -> None:
         """Give all workers the array of worker `root`, in place.
@@ -186,7 +207,7 @@ class Group:
             [[0, 0, 1, 1], [0, 0, 1, 1]]
 
         """
-        _check_array(array)
+        check_array(array)
         vector = np.empty(array.size * self.size, array.dtype)
         vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
         self.run(self.plan_for("all-gather"), vector, number=number)
@@ -231,7 +252,7 @@ class Group:
             A flat array with one block from each worker.
 
         Raises:
-            TreefoldError: If there is not a size for each worker, or the sizes do not add up to that of the array.
+            TreefoldError: If there is not a whole size for each worker, or they do not add up to that of the array.
 
         Example:
             >>> import numpy as np
@@ -246,7 +267,7 @@ class Group:
 
         """
         if sizes is not None:
-            _check_array(array)
+            check_array(array)
             return self.exchange(array, self.sizes_of_all(array.size, sizes), number)
         vector, own = self._by_rank(array)
         mine = block(vector.size, self.size, self.rank)
@@ -262,7 +283,7 @@ class Group:
             sizes: How many of them each worker gets.
 
         Raises:
-            TreefoldError: If there is not a size for each worker, or the sizes do not add up to the elements.
+            TreefoldError: If there is not a whole size for each worker, or they do not add up to the elements.
 
         Example:
             >>> from treefold import runtime
@@ -270,11 +291,7 @@ class Group:
             [[[0, 3], [1, 2]], [[0, 3], [1, 2]]]
 
         """
-        if len(sizes) != self.size or any(size < 0 for size in sizes) or sum(sizes) != elements:
-            raise TreefoldError(
-                f"sizes {checks.shown(list(sizes))}: there must be one for each of {self.size} workers, and they must "
-                f"add up to the {elements} elements of the array"
-            )
+        exchange.check_sizes(sizes, self.size, elements)
         return self.all_gather(np.array(sizes, np.int64)).reshape(self.size, self.size)
 
     def exchange(self, array: Array, sizes: Array, number: str | None = None) -> Array:
@@ -314,7 +331,7 @@ class Group:
         The core cuts blocks by rank. Where workers are ranks in another order and blocks differ in length, the blocks
         of the copy are made equally long.
         """
-        _check_array(array)
+        check_array(array)
         blocks = [block(array.size, self.size, worker) for worker in range(self.size)]
         own = blocks[self.worker].stop - blocks[self.worker].start
         if self.mapping.is_in_order:
@@ -326,7 +343,13 @@ class Group:
         return rows.reshape(-1), own
 
     def run(
-        self, plan: Plan, array: Array, op: str = "sum", number: str | None = None, result: Array | None = None
+        self,
+        plan: Plan,
+        array: Array,
+        op: str = "sum",
+        number: str | None = None,
+        result: Array | None = None,
+        elements: int | None = None,
     ) -> None:
         """Run the plan of any collective on this worker's whole vector, in place.
 
@@ -338,6 +361,7 @@ class Group:
             number: As in `all_reduce`.
             result: A flat array of the vector's type, or None. An all-to-all needs it: an array as long as the blocks
                 of all ranks for this rank together. A reduce-scatter copies this rank's block to it.
+            elements: How many elements the longest vector of all ranks has, if the plan has blocks of unequal sizes.
 
         Raises:
             RankLostError: If a worker is gone; the error names it.
@@ -355,14 +379,14 @@ class Group:
             [[10.0, 10.0], [10.0, 10.0]]
 
         """
-        _check_array(array)
-        self._run(plan, array, op, number, result, array.size)
+        check_array(array)
+        self._run(plan, array, op, number, result, array.size if elements is None else elements)
 
     def _run(self, plan: Plan, array: Array, op: str, number: str | None, result: Array | None, elements: int) -> None:
         """Run a plan on a vector; `elements` is the length of the vectors, or of the longest one where they differ."""
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
-        kind = _number_of(array, number)
+        kind = number_of(array, number)
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)
@@ -376,7 +400,7 @@ class Group:
             return
         # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so workers
         # that disagree on what they call are told so.
-        self.all_reduce(np.zeros(1, np.uint8), "bxor")
+        self._run(self.plan, np.zeros(1, np.uint8), "bxor", None, None, 1)
         self.transport.connect(plan)
 
     def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
@@ -418,27 +442,3 @@ class Group:
         """
         self._is_closed = True
         self.transport.close()
-
-
-def _check_array(array: object) -> None:
-    """Refuse what is not an array of numbers as this machine stores them."""
-    if not isinstance(array, np.ndarray):
-        raise TreefoldError(f"a {type(array).__name__} is not a NumPy array; pass np.asarray(values)")
-    if not array.dtype.isnative:
-        raise TreefoldError(
-            f"the array's numbers are of type {array.dtype.str}; pass array.astype('{array.dtype.name}')"
-        )
-
-
-def _number_of(array: Array, number: str | None) -> str:
-    """Return the number type of an array's values; refuse one that the array cannot hold."""
-    own = array.dtype.name
-    if number is None or number == own:
-        return own
-    size = number_bytes(number, "sum")
-    if array.dtype.kind not in "iu" or array.itemsize != size:
-        raise TreefoldError(
-            f"{number} numbers travel in an array of {size}-byte integers, and this one is of {own}; pass the numbers' "
-            "bits as such integers, or drop the number type"
-        )
-    return number

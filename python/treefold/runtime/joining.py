@@ -13,7 +13,7 @@ from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
-from treefold.runtime.agreement import agreed_plan
+from treefold.runtime.agreement import agreed_plans
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
@@ -49,7 +49,8 @@ def join(
 
     Args:
         meeting: The rendezvous of the workers, such as `from_environment()`.
-        plan: A plan for all-reduce. Worker 0's is used, and a worker with another one gets an error.
+        plan: A plan. Worker 0's is used, and a worker with another one gets an error. One that is not for an
+            all-reduce serves its own collective, and `auto` plans the others.
         network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
             a file. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
@@ -62,7 +63,8 @@ def join(
             switches; node caps are switches, too, and `treefold.topology(file, node_cap="none")` leaves them out.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
             `treefold.PlannerOptions`. The plan is always one for all-reduce, and the group makes those of other
-            collectives when they are called, so `collective`, `root` and `simulator` are refused.
+            collectives when they are called, so `collective`, `root` and `simulator` are refused. A collective that
+            takes more than `steps` is refused when it is called.
 
     Returns:
         The group, whose methods are the collectives.
@@ -86,7 +88,11 @@ def join(
         >>> meeting.close()
 
     """
-    return form(meeting, agreed_plan(meeting, plan, network, size_bytes, options), timeouts, engine, adapt)
+    agreed = agreed_plans(meeting, plan, network, size_bytes, options)
+    group = form(meeting, agreed.all_reduce, timeouts, engine, adapt)
+    if agreed.given is not None:
+        group.serve(agreed.given)
+    return group
 
 
 def form(

@@ -1,6 +1,5 @@
 """Networks of workers: the one without a file, and networks whose ranks, switches, rates or links are other ones."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -56,17 +55,6 @@ def joined_directly(names: Sequence[str | None]) -> Topology:
 def with_named_ranks(network: Topology, names: Sequence[str | None]) -> Topology:
     """Return the network with the accelerators of these names as its ranks, in the network's order."""
     return network.with_ranks(sorted(network.accelerator_names.index(str(name)) for name in names))
-
-
-def with_plain_switches(network: Topology) -> Topology:
-    """Return the network with switches that only forward, because none can reduce what workers send to each other."""
-    if not any(node.reduces or node.multicasts for node in network.nodes()):
-        return network
-    written = json.loads(network.to_json())
-    for node in written["nodes"]:
-        node.pop("reduces", None)
-        node.pop("multicasts", None)
-    return Topology.from_json(json.dumps(written))
 
 
 def with_only(network: Topology, ranks: Sequence[int]) -> Topology:

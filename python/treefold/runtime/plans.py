@@ -2,13 +2,15 @@
 
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treefold import checks, declared, planning, plans
 from treefold._core import Plan, Program
 from treefold.collectives import COLLECTIVES
-from treefold.errors import MisfitError
-from treefold.runtime.networks import with_plain_switches
+from treefold.errors import MisfitError, TreefoldError
+
+if TYPE_CHECKING:
+    from treefold.blocks import Blocks
 
 _MOST_PROGRAMS = 64
 
@@ -25,6 +27,7 @@ class GroupPlans:
         self._rank, self._message_s = rank, message_s
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._others: dict[tuple[str, int], Plan] = {}
+        self._has_changed = False
 
     def plan_for(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of a collective, made like the all-reduce's; `root` is a rank of the plan."""
@@ -34,14 +37,30 @@ class GroupPlans:
             self._others[key] = plan_like(self.all_reduce, *key)
         return self._others[key]
 
+    def serve(self, plan: Plan) -> None:
+        """Use this plan for its collective, until the network changes.
+
+        Raises:
+            TreefoldError: If its blocks are unequal, as the blocks of a group's all-to-all differ from call to call.
+
+        """
+        if checks.plan(plan).blocks is not None:
+            raise TreefoldError(
+                "the plan is for an all-to-all with blocks of unequal sizes, which a group is told at each call; plan "
+                "it without blocks"
+            )
+        self._others[plan.collective, plan.root or 0] = plan
+
     def current(self, plan: Plan) -> Plan:
         """Return the current plan for the collective of `plan`, which may have been made before the plan changed."""
+        if not self._has_changed:
+            return plan
         current = self.plan_for(plan.collective, plan.root or 0)
         return current if plan.blocks is None else current.with_blocks(plan.blocks)
 
     def adopt(self, plan: Plan) -> None:
         """Use this all-reduce, and other plans that follow from it, from now on."""
-        self.all_reduce = plan
+        self.all_reduce, self._has_changed = plan, True
         self._others.clear()
 
     def program(self, plan: Plan, elements: int, element_bytes: int) -> Program:
@@ -56,31 +75,54 @@ class GroupPlans:
         return program
 
 
-def plan_like(all_reduce: Plan, collective: str, root: int) -> Plan:
+def plan_like(all_reduce: Plan, collective: str, root: int, blocks: "Blocks | None" = None) -> Plan:
     """Return a plan of another collective, for the network and the size of an all-reduce's plan.
 
     An all-reduce's is the plan itself. If `auto` chose its algorithm, it chooses again, by the same simulator. If the
     algorithm plans each collective in a way of its own, it does so. Otherwise, and if limits allow nothing else, the
     trees of the all-reduce serve. So they do from or to a root: a search for every root would take minutes where each
     rank broadcasts once, as optimizers with parts of the state do.
+
+    Raises:
+        MisfitError: If the trees do not fit the collective, or it takes more steps than the plan's limit.
+
     """
-    if collective == "all-reduce":
+    steps = all_reduce.options.get("steps")
+    if collective == "all-reduce" and _keeps(all_reduce, steps):
         return all_reduce
     if COLLECTIVES[collective].has_root:
         with suppress(MisfitError):  # where the trees do not fit, there may still be an algorithm
-            return all_reduce.derive(collective, root)
-    if (algorithm := _algorithm_like(all_reduce)) is not None:
-        with suppress(MisfitError):
-            return plans.plan(
-                with_plain_switches(all_reduce.topology),
-                algorithm,
-                size_bytes=all_reduce.size_bytes,
-                collective=collective,
-                root=root,
-                simulator=all_reduce.chosen_by or "flow",
-                **declared.read("planner", all_reduce.options),
-            )
-    return all_reduce.derive(collective, root)
+            derived = all_reduce.derive(collective, root)
+            if _keeps(derived, steps):
+                return derived
+    if (algorithm := _algorithm_like(all_reduce)) is None:
+        return _derived(all_reduce, collective, root, blocks)
+    try:
+        return plans.plan(
+            all_reduce.topology.with_plain_switches(),
+            algorithm,
+            size_bytes=all_reduce.size_bytes,
+            collective=collective,
+            root=root,
+            blocks=blocks,
+            simulator=all_reduce.chosen_by or "flow",
+            **declared.read("planner", all_reduce.options),
+        )
+    except MisfitError:
+        if steps is not None:
+            raise
+        return _derived(all_reduce, collective, root, blocks)
+
+
+def _keeps(plan: Plan, steps: int | None) -> bool:
+    """Return whether a plan has no more steps than a limit, if there is one; streams have no number of steps."""
+    return steps is None or (plan.steps is not None and plan.steps <= steps)
+
+
+def _derived(all_reduce: Plan, collective: str, root: int, blocks: "Blocks | None") -> Plan:
+    """Return the plan of another collective along the trees of an all-reduce."""
+    derived = all_reduce.derive(collective, root)
+    return derived if blocks is None else derived.with_blocks(blocks)
 
 
 def _algorithm_like(all_reduce: Plan) -> str | None:

@@ -3,13 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::check::check;
 use super::schedule::cut;
 use super::{Collective, Direction, Draft, Edge, Edges, Half, MAX_UNITS, Phase, Plan, Tree};
-use crate::bail;
 use crate::blocks::{Blocks, share};
 use crate::error::Result;
 use crate::topology::NodeId;
+use crate::{bail, misfit};
 
 impl Draft {
     /// Returns the share of the block that `giver` has for `receiver`.
@@ -114,7 +113,7 @@ impl Plan {
     /// Returns the plan of an all-to-all for blocks of these sizes, along the same trees; `None` stands for equal ones.
     ///
     /// # Errors
-    /// If it is no all-to-all or has another number of ranks, or if ranks get blocks to which the plan has no way, as
+    /// If it is no all-to-all or has another number of ranks, or if ranks get blocks for which the plan has no way, as
     /// it was made for empty ones.
     ///
     /// ```
@@ -137,10 +136,22 @@ impl Plan {
             return Ok(self.clone());
         }
         let changed = Draft::with_blocks(self, blocks)?;
-        if self.blocks.is_some() {
-            // Edges that carried nothing are gone.
-            check(&changed).map_err(|error| error.at("a plan that was made for other blocks"))?;
+        if let Some((giver, receiver)) = self.missing_way(&changed) {
+            misfit!(
+                "rank {giver} has a block for rank {receiver}, and the plan was made for blocks in which it has none, \
+                 so it has no way between them; plan anew with these blocks, or begin with a plan for equal blocks, \
+                 which serves blocks of any sizes"
+            );
         }
         Ok(changed.trusted())
+    }
+
+    /// Returns ranks with a block for which this plan has no way, as it was made for an empty one; `None` if there are
+    /// none.
+    fn missing_way(&self, changed: &Draft) -> Option<(NodeId, NodeId)> {
+        let pairs = self.rank_ids().flat_map(|giver| self.rank_ids().map(move |receiver| (giver, receiver)));
+        pairs
+            .filter(|&(giver, receiver)| giver != receiver)
+            .find(|&(giver, receiver)| self.share(giver, receiver) == 0 && changed.share(giver, receiver) > 0)
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
     let weak = parts(topology);
     if weak.len() > 1 {
         bail!(
-            "{} is disconnected: {} components: {}; add links or choose ranks within one",
+            "{} is disconnected: {} components: {}; add links, or choose ranks within one by ranks=LIST",
             topology.name(),
             weak.len(),
             describe(topology, &weak)
@@ -19,15 +19,20 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
     let [mut from_first, mut to_first] = [(); 2].map(|()| BreadthFirst::new(topology.nodes().len()));
     from_first.flood(NodeId(0), |node| topology.targets(node));
     to_first.flood(NodeId(0), |node| topology.sources(node));
-    let first = topology.node(NodeId(0)).name.as_str();
-    for rank in topology.rank_ids() {
-        let name = topology.node(rank).name.as_str();
-        if !from_first.reaches(rank) {
-            bail!("{}: one-way links leave no path from {first} to {name}; add the missing direction", topology.name());
-        }
-        if !to_first.reaches(rank) {
-            bail!("{}: one-way links leave no path from {name} to {first}; add the missing direction", topology.name());
-        }
+    let name = |rank| topology.node(rank).name.as_str();
+    let of_first = |search: &BreadthFirst| topology.rank_ids().filter(|&rank| search.reaches(rank)).count();
+    for (search, is_target) in [(&from_first, true), (&to_first, false)] {
+        let Some(rank) = topology.rank_ids().find(|&rank| !search.reaches(rank)) else { continue };
+        // The first rank is the odd one if it is cut off from most of the others.
+        let odd = if 2 * of_first(search) < topology.ranks() as usize { NodeId(0) } else { rank };
+        let (from, to) = if is_target { (NodeId(0), rank) } else { (rank, NodeId(0)) };
+        bail!(
+            "{}: one-way links leave no path from {} to {}; add the missing direction, or leave {} out by ranks=LIST",
+            topology.name(),
+            name(from),
+            name(to),
+            name(odd)
+        );
     }
     Ok(())
 }

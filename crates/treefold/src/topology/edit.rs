@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::build::accelerators;
-use super::{Link, LinkModel, Node, NodeId, Shape, Topology};
+use super::{Abilities, Kind, Link, LinkModel, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::{Result, unknown};
 use crate::units::{Bandwidth, Time};
@@ -185,6 +185,26 @@ impl Topology {
         let kept = |link: &Link| Ok((!gone.contains(&(link.source, link.target))).then(|| link.clone()));
         let shape = if gone.is_empty() { self.shape.clone() } else { Shape::General };
         self.rebuilt(Node::clone, kept, shape)
+    }
+
+    /// Returns the network with switches that only forward: none of them reduces or multicasts.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let plain = from_spec("dgx2", None, None)?.with_plain_switches();
+    /// assert!(plain.nodes().iter().all(|node| !node.reduces() && !node.multicasts()));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_plain_switches(&self) -> Self {
+        let mut plain = self.clone();
+        for node in &mut plain.nodes {
+            if node.is_switch() {
+                node.kind = Kind::Switch(Abilities::NONE);
+            }
+        }
+        plain
     }
 
     /// Returns the network as `model` sees it: with Hockney's model latencies become overheads.

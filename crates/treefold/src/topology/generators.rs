@@ -16,6 +16,8 @@ pub struct Generator {
 
 /// The figures of MultiTree, Table III: 16 GB/s and 150 ns a link.
 const MULTITREE: Defaults = Defaults::new(16e9, 150_000, 0);
+/// The figures of TE-CCL for one NVLink of a V100: 25 GB/s and 0.7 us.
+const NVLINK: Defaults = Defaults::new(25e9, 700_000, 0);
 /// The figures of the in-network paper, section V: 25 GB/s a port, 150 ns a switch.
 const IN_NETWORK: Defaults = Defaults::new(25e9, 0, 150_000);
 /// The figures of MTree, section IV: capacities around 200 Mbit/s; 1 ms.
@@ -25,13 +27,14 @@ const WIDE_AREA: Defaults = Defaults::new(25e6, 1_000_000_000, 0);
 const SERVERS: Defaults = Defaults::new(450e9, 150_000, 0);
 
 /// All generators. To add one, add a function and a line here.
-pub const GENERATORS: [Generator; 15] = [
+pub const GENERATORS: [Generator; 16] = [
     generator("ring", "ring:8", MULTITREE, &[], grid::ring),
     generator("line", "line:8", MULTITREE, &[], grid::line),
     generator("full", "full:8", MULTITREE, &[], grid::full),
     generator("torus", "torus:8x8", MULTITREE, &[], grid::torus),
     generator("mesh", "mesh:8x8", MULTITREE, &[], grid::mesh),
     generator("hypercube", "hypercube:6", MULTITREE, &[], grid::hypercube),
+    generator("dgx1", "dgx1", NVLINK, &[], grid::dgx1),
     generator("dgx2", "dgx2:planes=6", MULTITREE, &["planes"], switched::dgx2),
     generator("fattree", "fattree:8,2", MULTITREE, &[], switched::fattree),
     generator("fattree128", "fattree128", IN_NETWORK, &[], switched::fattree128),

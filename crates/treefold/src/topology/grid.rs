@@ -1,4 +1,4 @@
-//! Rings, lines, tori, meshes, hypercubes and full meshes, and the dimension-ordered routes of grids.
+//! Rings, lines, tori, meshes, hypercubes, full meshes and DGX-1's cube, and the dimension-ordered routes of grids.
 //!
 //! Nodes are numbered row-major with the last dimension (X) fastest. Each node lists its links in the order in which
 //! the MultiTree paper tries them: first dimension first (Y before X), lower neighbour first: N, S, W, E.
@@ -44,6 +44,17 @@ pub(super) fn full(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
     let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
     let links = pairs.map(|(a, b)| defaults.link(NodeId(a), NodeId(b))).collect();
     Topology::new(spec.text, accelerators(count), links, None, Shape::General)
+}
+
+/// Builds `dgx1`: NVIDIA's DGX-1 with 8 V100, whose NVLinks are those of SCCL (Cai et al., PPoPP 2021): two parallel
+/// ones between some pairs, and six at each GPU.
+pub(super) fn dgx1(spec: &Spec, defaults: &Defaults) -> Result<Topology> {
+    let of_half = [(0, 1, 2), (0, 2, 1), (0, 3, 1), (1, 2, 1), (1, 3, 2), (2, 3, 2)];
+    let between = [(0, 4, 2), (1, 5, 1), (2, 6, 2), (3, 7, 1)];
+    let halves = [0, 4].into_iter().flat_map(|first| of_half.map(|(a, b, count)| (first + a, first + b, count)));
+    let both_ways = |(a, b, count)| (0..count).flat_map(move |_| defaults.both_ways(NodeId(a), NodeId(b)));
+    let links = halves.chain(between).flat_map(both_ways).collect();
+    Topology::new(spec.text, accelerators(8), links, None, Shape::General)
 }
 
 /// Returns accelerators with the names `GPU0`, `GPU1` and so on.

@@ -95,10 +95,32 @@ impl Topology {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn from_json(text: &str) -> Result<Self> {
+        let topology = Self::described_by(text)?;
+        topology.check_connected()?;
+        Ok(topology)
+    }
+
+    /// Returns the network in the text of a topology file, whose ranks may not reach each other: it can be described
+    /// and written, and nothing else.
+    ///
+    /// # Errors
+    /// The other errors of [`Self::from_json`].
+    ///
+    /// ```
+    /// use treefold::topology::Topology;
+    ///
+    /// let nodes = r#"[{"name": "a"}, {"name": "b"}]"#;
+    /// let text = format!(r#"{{"format": "treefold-topology", "version": 1, "nodes": {nodes}, "links": []}}"#);
+    /// assert!(Topology::from_json(&text).is_err());
+    /// let network = Topology::described_by(&text)?;
+    /// assert!(network.nodes().len() == 2 && network.check_connected().is_err());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn described_by(text: &str) -> Result<Self> {
         check_header(text, FORMAT, VERSION)?;
         let document: Document =
             serde_json::from_str(text).map_err(|error| Error::new(format!("topology file: {error}")))?;
-        Self::from_document(document)
+        Self::of_document(document)
     }
 
     /// Returns the text of a topology file, with nodes and links in the order in which they were listed.
@@ -117,6 +139,12 @@ impl Topology {
     }
 
     pub(crate) fn from_document(document: Document) -> Result<Self> {
+        let topology = Self::of_document(document)?;
+        topology.check_connected()?;
+        Ok(topology)
+    }
+
+    fn of_document(document: Document) -> Result<Self> {
         Header { format: document.format, version: document.version }.check(FORMAT, VERSION)?;
         let nodes = document.nodes.iter().map(NodeDocument::to_node).collect::<Result<Vec<_>>>()?;
         let ids: HashMap<&str, NodeId> =
@@ -130,7 +158,7 @@ impl Topology {
             None => bail!("rank '{name}' is not a node of {}; list nodes only", document.name),
         };
         let ranks = document.ranks.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
-        let topology = Self::new(document.name, nodes, links, ranks, document.shape)?;
+        let topology = Self::in_parts(document.name, nodes, links, ranks, document.shape)?;
         Ok(if document.ordered { topology.in_given_order() } else { topology })
     }
 

@@ -21,6 +21,7 @@ fn generators_have_the_published_sizes() {
     assert_eq!(counts("hypercube:6"), (64, 0, 384));
     assert_eq!(counts("ring:1"), (1, 0, 0));
     assert_eq!(counts("full:8"), (8, 0, 56));
+    assert_eq!(counts("dgx1"), (8, 0, 8 * 6), "each GPU has six NVLinks");
     assert_eq!(counts("dgx2"), (16, 2, 2 * (16 + 8)));
     assert_eq!(counts("dgx2:planes=6"), (16, 12, 6 * 48));
     assert_eq!(counts("fattree:8,2"), (64, 16, 2 * (64 + 64)));
@@ -201,7 +202,7 @@ fn bad_files_name_the_thing_the_value_and_a_remedy() {
     assert!(file(ab, &link("-3")).contains("must be positive, got -3"));
     assert!(file(ab, &link("1e300")).contains("out of range"));
     assert!(file(ab, &link("\"fast\"")).contains("expected f64"));
-    assert!(file(ab, &link("1e9")).contains("no path from B to A"));
+    assert!(file(ab, &link("1e9")).contains("no path from B to A; add the missing direction, or leave B out"));
     assert!(file(ab, "").contains("disconnected: 2 components: {A}, {B}"));
     assert!(file(r#"{"name":"A"},{"name":"A"}"#, "").contains("'A' is listed twice"));
     assert!(file(ab, r#"{"source":"A","target":"A","bandwidth_Bps":1}"#).contains("same node"));

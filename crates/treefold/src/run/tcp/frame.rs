@@ -4,6 +4,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::ids::NodeId;
 use crate::number::{Number, Operator};
+use crate::plan::Collective;
 use crate::plan::schedule::TransferId;
 use crate::run::program::Program;
 
@@ -105,6 +106,7 @@ impl Frame {
 /// The computation of a rank in an operation, on which all ranks have to agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
+    collective: Collective,
     fingerprint: u64,
     elements: u64,
     number: Number,
@@ -114,7 +116,8 @@ pub struct Signature {
 impl Signature {
     /// Returns what a rank with this program computes.
     pub fn new(program: &Program, number: Number, operator: Operator) -> Self {
-        Self { fingerprint: program.fingerprint, elements: program.elements, number, operator }
+        let Program { collective, fingerprint, elements, .. } = *program;
+        Self { collective, fingerprint, elements, number, operator }
     }
 
     /// Returns the signature as plain text, for the body of a frame.
@@ -125,7 +128,11 @@ impl Signature {
 
 impl std::fmt::Display for Signature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { fingerprint, elements, number, operator } = self;
-        write!(f, "'{}' of {elements} {} by plan {fingerprint:016x}", operator.name(), number.name())
+        let Self { collective, fingerprint, elements, number, operator } = self;
+        write!(f, "{collective}")?;
+        if collective.reduces() {
+            write!(f, " '{}'", operator.name())?;
+        }
+        write!(f, " of {elements} {} by plan {fingerprint:016x}", number.name())
     }
 }
