@@ -256,7 +256,8 @@ def test_one_rank_takes_no_time_and_has_no_bound(tmp_path):
 
 SMALL = (
     *("ring:5", "line:4", "full:5", "mesh:3x4", "torus:3x4", "torus:2x3x2", "hypercube:3", "fattree:4,2", "fattree128"),
-    *("bigraph:2x4", "dgx2", "dgx2:planes=2", "cluster:nodes=2,gpus=4,rails=2", "random:n=8,links=20,seed=1"),
+    *("bigraph:2x4", "dgx1", "dgx2", "dgx2:planes=2", "cluster:nodes=2,gpus=4,rails=2"),
+    "random:n=8,links=20,seed=1",
     *("b4", "b4:skew=0.5,seed=3", "idn-like", "equinix-like"),
 )
 """A network of each generator, as small as shows what is special about it."""

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::all_reduce::{Limited, is_balanced};
-use super::concurrent::concurrent_rate;
+use super::concurrent::concurrent_flow;
 use super::latency::{self, distances};
 use super::limit::Limit;
 use super::quickest::{Counted, Curve};
@@ -123,7 +123,7 @@ impl CollectiveBounds {
     }
 
     fn of_all_to_all(topology: &Topology, blocks: Option<&Blocks>) -> Self {
-        let found = concurrent_rate(topology, blocks);
+        let found = concurrent_flow(topology, blocks);
         let shares = blocks.map_or(u64::from(topology.ranks()), Blocks::largest);
         let rate = Bandwidth::known(shares as f64 * found.rate);
         let bound = Bound { rate, exact: found.is_exact(), method: "prices of a concurrent flow" };

@@ -37,13 +37,22 @@ const NEAR: f64 = 1e-4;
 
 /// A bound on a concurrent flow.
 #[derive(Debug, Clone)]
-pub(super) struct Concurrent {
+pub(crate) struct Concurrent {
     /// The most bytes a second for each share.
     pub rate: f64,
     /// The part of it that a flow reaches which was found on the way.
     pub reached: f64,
     /// The links whose prices prove it.
     pub limit: Limit,
+    /// Trees of cheapest routes of which such a flow is a mean; none on large networks.
+    pub trees: Vec<RoutingTree>,
+}
+
+/// The root of a tree, and the last link of the route to each node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RoutingTree {
+    pub root: NodeId,
+    pub into: Vec<Option<LinkId>>,
 }
 
 impl Concurrent {
@@ -58,20 +67,15 @@ pub(crate) fn rate_by_prices(topology: &Topology, blocks: Option<&Blocks>, price
     Flow { prices, ..Flow::new(topology, blocks) }.bound()
 }
 
-/// Returns the most bytes a second for each share at the same time.
-pub(crate) fn all_to_all_rate(topology: &Topology, blocks: Option<&Blocks>) -> f64 {
-    concurrent_rate(topology, blocks).rate
-}
-
 /// Bounds the rate at which every rank can send to every other one at the same time. It is infinite if no rank has
 /// anything for another one.
-pub(super) fn concurrent_rate(topology: &Topology, blocks: Option<&Blocks>) -> Concurrent {
+pub(crate) fn concurrent_flow(topology: &Topology, blocks: Option<&Blocks>) -> Concurrent {
     let (mut rate, mut best) = cuts::least(topology, blocks);
     let work = topology.ranks() as usize * topology.links().len();
     let programs = (MOST_PROGRAM_WORK / work.max(1)).clamp(LEAST_PROGRAMS, MOST_PROGRAMS);
     let rounds = (MOST_WORK / work.max(1)).clamp(1, FIRST_ROUNDS);
     let (mut flow, mut mixture) = (Flow::new(topology, blocks), Mixture::new(topology, rounds));
-    let mut reached = 0.0f64;
+    let (mut reached, mut trees) = (0.0f64, Vec::new());
     for round in 1..=rounds + programs {
         let proven = flow.bound();
         if proven < rate {
@@ -83,6 +87,7 @@ pub(super) fn concurrent_rate(topology: &Topology, blocks: Option<&Blocks>) -> C
         mixture.begin_round();
         for source in topology.rank_ids() {
             flow.send(source, rate, STEP / (round as f64).sqrt(), mixture.of(source));
+            trees.extend(mixture.is_fine().then(|| flow.tree(source)));
         }
         if round >= rounds {
             let seconds;
@@ -90,7 +95,7 @@ pub(super) fn concurrent_rate(topology: &Topology, blocks: Option<&Blocks>) -> C
             reached = reached.max(1.0 / seconds);
         }
     }
-    Concurrent { rate, reached: reached / rate, limit: Limit::of_prices(topology, &best) }
+    Concurrent { rate, reached: reached / rate, limit: Limit::of_prices(topology, &best), trees }
 }
 
 /// Units that were sent between all pairs of ranks, and the prices that follow.
@@ -135,6 +140,11 @@ impl<'a> Flow<'a> {
         settled
     }
 
+    /// Returns the tree of the cheapest routes that were found last, from this rank.
+    fn tree(&self, root: NodeId) -> RoutingTree {
+        RoutingTree { root, into: self.topology.node_ids().map(|node| self.search.last_edge(node)).collect() }
+    }
+
     /// Sends the shares of a rank to all others, which adds to what was `sent` over links, and raises the prices of the
     /// links that it takes, by how much of them it would take at this rate, times `step`.
     fn send(&mut self, source: NodeId, rate: f64, step: f64, sent: &mut [f64]) {
@@ -168,7 +178,7 @@ mod tests {
             [("torus:4x4", 32.0), ("torus:8x8", 16.0), ("mesh:5x5", 13.333), ("mesh:8x8", 8.0), ("dgx2", 17.067)]
         {
             let topology = from_spec(spec, None, None).unwrap();
-            let Concurrent { rate, reached, .. } = concurrent_rate(&topology, None);
+            let Concurrent { rate, reached, .. } = concurrent_flow(&topology, None);
             let rate = rate * f64::from(topology.ranks()) / 1e9;
             assert!(rate >= expected * 0.999 && rate <= expected * 1.001, "{spec} {rate} {reached}");
             assert!(reached > 0.999 && reached <= 1.0 + 1e-9, "{spec} {reached}");

@@ -15,6 +15,7 @@ const LEAST_PRICE: f64 = 1e-6;
 /// What was sent in all rounds so far.
 pub(super) struct Mixture {
     capacity: Vec<f64>,
+    ranks: usize,
     groups: usize,
     /// The bytes on each link, round by round and group by group, if each share has one.
     sent: Vec<Vec<f64>>,
@@ -23,8 +24,14 @@ pub(super) struct Mixture {
 impl Mixture {
     pub fn new(topology: &Topology, rounds: usize) -> Self {
         let capacity: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
-        let groups = (MOST_ENTRIES / (rounds * capacity.len()).max(1)).clamp(1, topology.ranks() as usize);
-        Self { capacity, groups, sent: Vec::new() }
+        let ranks = topology.ranks() as usize;
+        let groups = (MOST_ENTRIES / (rounds * capacity.len()).max(1)).clamp(1, ranks);
+        Self { capacity, ranks, groups, sent: Vec::new() }
+    }
+
+    /// Returns whether each rank is a group of its own.
+    pub fn is_fine(&self) -> bool {
+        self.groups == self.ranks
     }
 
     /// Begins a round in which nothing was sent yet.
