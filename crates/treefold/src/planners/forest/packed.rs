@@ -151,12 +151,14 @@ impl<'a> Packing<'a> {
         Some(())
     }
 
-    /// Puts a route in. If a link of it is full and it passes switches, it is found once more: routes of one tree may
-    /// share links, and prices know now of those before it. Else it stays with them, so that messages of one sender
-    /// meet few others.
+    /// Puts a route in. If it passes switches and its rank has several ports, or a link of it is full, it is found once
+    /// more: routes of one tree may share links, and prices know now of those before it. Else it stays with them, so
+    /// that messages of one sender meet few others.
     fn take(&mut self, mut route: Route) -> Route {
-        if route.len() > 1 && route.iter().any(|&link| self.next(link) > 1.0 + NEAR) {
-            let (first, last) = (self.topology.link(route[0]), self.topology.link(route[route.len() - 1]));
+        let (first, last) = (self.topology.link(route[0]), self.topology.link(route[route.len() - 1]));
+        let has_ports = || self.topology.outgoing(first.source).len() > 1;
+        let is_full = |&link: &LinkId| self.next(link) > 1.0 + NEAR;
+        if route.len() > 1 && (has_ports() || route.iter().any(is_full)) {
             route = self.ways.rerouted((first.source, last.target), &self.prices);
         }
         self.count(&route, |load| load + 1);
