@@ -135,8 +135,8 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
 /// fewest messages stands first.
 fn with_few_messages(mut timed: Vec<(Form, Seconds)>) -> Vec<(Form, Seconds)> {
     timed.sort_by_key(|(form, _)| form.messages());
-    let (ordered, mut kept): (Vec<(Form, Seconds)>, Vec<(Form, Seconds)>) =
-        timed.into_iter().partition(|(form, _)| form.is_ordered());
+    type Forms<'a> = Vec<(Form<'a>, Seconds)>;
+    let (ordered, mut kept): (Forms, Forms) = timed.into_iter().partition(|(form, _)| form.is_ordered());
     let cost = |(form, seconds): &(Form, Seconds)| {
         seconds.get() * (1.0 + WORTH_DOUBLING * f64::from(form.messages().max(1).ilog2()))
     };
