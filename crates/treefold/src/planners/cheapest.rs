@@ -10,6 +10,7 @@ mod disjoint;
 
 use std::collections::BTreeMap;
 
+pub(super) use arborescence::{Edge, arborescence};
 pub use disjoint::{EqualTrees, equal_trees};
 
 use super::spanning::{Lengths, Priced, Rated, Resources, Route, SpanningTree, Usage, breadth_first};

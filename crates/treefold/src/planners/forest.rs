@@ -5,14 +5,14 @@
 //! Cuts tell the rate at which all ranks can broadcast at once (`bound/cut.rs`). The trees are found by prices that
 //! change after every tree, with rip-up and reroute (`packed.rs`), among trees whose latency is near the least
 //! (`low.rs`); where trees of one rate leave a part of the bound, a linear program shares blocks unequally
-//! (`unequal.rs`). A plan has one of three forms. In the first, trees stream chunks. In the second, each tree sends
-//! its part in a few whole pieces, and every link of a route serves its messages in an order found by list scheduling
-//! (`order.rs`). In the third, which is tried on small networks with switches or relays, messages wait for steps, and
-//! there are as few steps as can be (`steps.rs`). The form that is predicted to be the fastest for the size is taken.
-//! An all-reduce is a reduce-scatter and the all-gather of the sums, which the streams overlap. A broadcast has trees
-//! out of its root only (Edmonds 1973), and a reduce the same backwards. The trees of an all-to-all are others
-//! (`exchange.rs`), because their edges carry more the more ranks are below. Where the number of steps is limited, the
-//! plan is of the third form.
+//! (`unequal.rs`) and says which trees are missing (`columns.rs`). A plan has one of three forms. In the first, trees
+//! stream chunks. In the second, each tree sends its part in a few whole pieces, and every link of a route serves its
+//! messages in an order found by list scheduling (`order.rs`). In the third, which is tried on small networks with
+//! switches or relays, messages wait for steps, and there are as few steps as can be (`steps.rs`). The form that is
+//! predicted to be the fastest for the size is taken. An all-reduce is a reduce-scatter and the all-gather of the sums,
+//! which the streams overlap. A broadcast has trees out of its root only (Edmonds 1973), and a reduce the same
+//! backwards. The trees of an all-to-all are others (`exchange.rs`), because their edges carry more the more ranks are
+//! below. Where the number of steps is limited, the plan is of the third form.
 //!
 //! Cost: for n ranks with d ways into each, k trees a rank and p passes, p k n searches of O(n d); half a second for 64
 //! ranks, and two for an all-to-all; for the fewest steps see `steps/fitting.rs`. What is found for a network is kept,
@@ -21,6 +21,7 @@
 //! Fits: all-gathers, reduce-scatters and all-to-alls on any network, and all-reduces where that is as fast as trees
 //! for all-reduces (`packing`): on tori, and on switched networks of equal links.
 
+mod columns;
 mod exchange;
 mod grown;
 mod low;
@@ -62,6 +63,9 @@ const MOST_RANKS_IN_STEPS: u32 = 32;
 const LEAST_LATENCY: f64 = 0.05;
 /// The part of the time that more messages must save.
 const WORTH: f64 = 1e-4;
+/// The part of the time that twice as many messages in order must save, and the most that all of them may.
+const WORTH_DOUBLING: f64 = 1e-3;
+const LEEWAY: f64 = 0.01;
 /// The part of the time that streams must save which share links as they come, and not at paces.
 const WORTH_SHARING: f64 = 0.005;
 /// So many ordered plans of two halves are timed as a whole.
@@ -117,7 +121,7 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     if halves == Halves::Both {
         time_as_wholes(&mut timed);
     }
-    timed.sort_by_key(|(form, _)| form.messages());
+    let timed = with_few_messages(timed);
     let Some(&(fastest, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
         misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
     };
@@ -127,6 +131,20 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     Ok((timed.iter().find(is_near).expect("the best is near itself").0.draft(), least))
 }
 
+/// Returns the streams and the best ordered form, where twice as many messages have to save some time; what has the
+/// fewest messages stands first.
+fn with_few_messages(mut timed: Vec<(Form, Seconds)>) -> Vec<(Form, Seconds)> {
+    timed.sort_by_key(|(form, _)| form.messages());
+    type Forms<'a> = Vec<(Form<'a>, Seconds)>;
+    let (ordered, mut kept): (Forms, Forms) = timed.into_iter().partition(|(form, _)| form.is_ordered());
+    let cost = |(form, seconds): &(Form, Seconds)| {
+        seconds.get() * (1.0 + WORTH_DOUBLING * f64::from(form.messages().max(1).ilog2()))
+    };
+    kept.extend(ordered.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))));
+    kept.sort_by_key(|(form, _)| form.messages());
+    kept
+}
+
 /// Returns the forms that may be the fastest with their times.
 fn timed<'a>(forms: impl Iterator<Item = Form<'a>>) -> Vec<(Form<'a>, Seconds)> {
     // Streams come first: they are predicted soon, and tell what is slow.
@@ -134,7 +152,7 @@ fn timed<'a>(forms: impl Iterator<Item = Form<'a>>) -> Vec<(Form<'a>, Seconds)> 
     let (mut timed, mut most) = (Vec::new(), f64::INFINITY);
     for form in streams.into_iter().chain(ordered) {
         if let Some(time) = form.seconds(most) {
-            most = most.min(time.get() * (1.0 + WORTH));
+            most = most.min(time.get() * (1.0 + LEEWAY));
             timed.push((form, time));
         }
     }

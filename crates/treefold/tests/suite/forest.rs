@@ -42,6 +42,7 @@ fn trees_reach_the_rate_of_the_minimum_cuts() {
         "mesh:4x7",
         "hypercube:4",
         "dgx2",
+        "dgx2:planes=6",
         "fattree:4,2",
         "cluster:nodes=3,gpus=4,rails=2",
         "b4",
@@ -197,7 +198,7 @@ fn an_order_of_messages_comes_near_the_bound_already_at_a_mebibyte() {
 fn few_steps_are_taken_on_small_switched_networks_where_latency_decides() {
     let planes = Arc::new(from_spec("dgx2:planes=6", None, None).unwrap());
     let has_steps = |plan: &Plan| matches!(plan.phases[0].pace, Pace::Step(_));
-    assert!(has_steps(&plan(&planes, Collective::AllGather, "16KiB")));
+    assert!(has_steps(&plan(&planes, Collective::AllGather, "1KiB")));
     assert!(!has_steps(&plan(&planes, Collective::AllGather, "64MiB")));
     let small = Options { size: parse_bytes("1KiB").unwrap(), ..Options::default() };
     let whole = Options { collective: Collective::AllGather, pipeline: false, ..small.clone() };

@@ -104,14 +104,14 @@ fn merge(rows: &mut [f64], nodes: usize, node: usize, member: usize) {
 
 /// An edge between nodes, of the network or of what is left after contracting cycles.
 #[derive(Clone, Copy)]
-struct Edge {
-    source: u32,
-    target: u32,
-    cost: f64,
+pub(in crate::planners) struct Edge {
+    pub source: u32,
+    pub target: u32,
+    pub cost: f64,
 }
 
 /// Lists the indices of the edges of the minimum arborescence out of `root`, which reaches every node.
-fn arborescence(nodes: u32, root: u32, edges: &[Edge]) -> Vec<usize> {
+pub(in crate::planners) fn arborescence(nodes: u32, root: u32, edges: &[Edge]) -> Vec<usize> {
     let mut cheapest_into: Vec<Option<usize>> = vec![None; nodes as usize];
     for (number, edge) in edges.iter().enumerate() {
         if edge.target != root && edge.source != edge.target {

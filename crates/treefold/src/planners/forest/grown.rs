@@ -15,14 +15,21 @@ use crate::topology::{LinkId, NodeId, Topology};
 const STRETCHES: [Option<f64>; 4] = [Some(1.0), Some(1.25), Some(1.5), None];
 /// The numbers of trees for each rank that are tried.
 const TREES: [u32; 9] = [1, 2, 3, 4, 6, 7, 8, 12, 16];
-/// The numbers that are tried besides, where links are so unequal that fewer trees do not fill them.
-const MORE_TREES: [u32; 6] = [20, 24, 32, 40, 48, 64];
 /// The most trees in all, if there is more than one for each root.
 const MOST_TREES: u32 = 512;
+/// The work of one pass with a tree for each root from which a network is large, and the work after which no more
+/// forests are grown: a few seconds.
+const LARGE: usize = 1 << 24;
+const MOST_WORK: usize = 1 << 29;
 /// The most passes of a search.
 const PASSES: usize = 10;
-/// Trees that reach this part of the bound end the search for higher ones.
+/// Trees that reach this part of the bound end the search for higher ones: on small networks, of so many ranks times
+/// links, and on others.
+const ENOUGH_IF_SMALL: f64 = 0.998;
 const ENOUGH: f64 = 0.995;
+const SMALL: usize = 1 << 14;
+/// From this part of the bound on, sharing blocks unequally is tried on networks that are not small.
+const NEARLY_ENOUGH: f64 = 0.95;
 /// Several trees a rank that carry less than this part of the best are not kept.
 const WORTH: f64 = 0.9;
 
@@ -95,41 +102,139 @@ fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
 
 /// Returns forests whose edges all carry the same. Every rank is a root, or `only_root` is.
 fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
-    let roots = only_root.map_or(topology.ranks(), |_| 1);
-    let mut found: Vec<Grown> = Vec::new();
     let transposed = (!is_alike(topology)).then(|| topology.transposed());
-    let attempt = |found: &mut Vec<Grown>, trees: u32, stretch| {
-        let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max).min(ENOUGH);
-        let is_few = trees == 1 || trees * roots <= MOST_TREES;
-        let most = |network| most_reached(network, trees, only_root);
-        if is_few && (trees == 1 || most(topology).min(transposed.as_ref().map_or(1.0, most)) > best) {
-            found.extend(forest((topology, transposed.as_ref()), trees, only_root, stretch));
-        }
-    };
-    let is_enough = |found: &[Grown]| found.iter().any(|grown| grown.reached >= ENOUGH);
+    let mut search = Search { topology, transposed: transposed.as_ref(), only_root, found: Vec::new(), work: 0 };
     for stretch in STRETCHES {
-        TREES.into_iter().for_each(|trees| attempt(&mut found, trees, stretch));
-        if stretch.is_none_or(|stretch| stretch >= 1.5) {
-            for trees in MORE_TREES {
-                if !is_enough(&found) {
-                    attempt(&mut found, trees, stretch);
-                }
-            }
-        }
-        // Where there are more trees than a program takes, it is tried before higher ones are grown.
-        let are_many = found.iter().map(|grown| grown.roots.len()).sum::<usize>() > unequal::MOST_TREES;
-        let is_shared = (are_many || stretch.is_none()) && !is_enough(&found);
+        search.attempt_all(stretch);
+        let is_shared = search.is_worth_sharing(stretch);
         if is_shared {
-            let rates = (rate(topology, only_root), transposed.as_ref().map(|network| rate(network, only_root)));
-            found.extend(unequal::share(topology, &found, rates));
+            search.share(stretch);
         }
-        if (is_shared || stretch != STRETCHES[0]) && is_enough(&found) {
+        if (is_shared || stretch != STRETCHES[0]) && search.is_enough() {
             break;
         }
     }
-    let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max);
+    let (best, mut found) = (search.best(), search.found);
     found.retain(|grown| grown.trees == 1 || grown.reached >= best * WORTH);
     found
+}
+
+/// A search for forests.
+struct Search<'a> {
+    topology: &'a Topology,
+    /// The transposed network, if the directions of the network differ.
+    transposed: Option<&'a Topology>,
+    only_root: Option<NodeId>,
+    found: Vec<Grown>,
+    /// How much has been done, in looks at pairs of links.
+    work: usize,
+}
+
+impl Search<'_> {
+    /// Returns whether a tree for each root takes long.
+    fn is_large(&self) -> bool {
+        let roots = self.only_root.map_or(self.topology.ranks(), |_| 1);
+        work_of_tree(self.topology) * roots as usize > LARGE
+    }
+
+    fn is_small(&self) -> bool {
+        self.topology.ranks() as usize * self.topology.links().len() <= SMALL
+    }
+
+    /// Returns the part of the bound that is good enough.
+    fn enough(&self) -> f64 {
+        if self.is_small() { ENOUGH_IF_SMALL } else { ENOUGH }
+    }
+
+    /// Returns whether blocks are to be shared unequally. The programs of larger networks take long, so trees of one
+    /// rate have to come near the bound first.
+    fn is_worth_sharing(&self, stretch: Option<f64>) -> bool {
+        let is_ready = self.is_small() || stretch.is_none() || self.best() >= NEARLY_ENOUGH;
+        is_ready && !self.is_enough() && !self.is_large()
+    }
+
+    /// Returns the most that any forest reaches.
+    fn best(&self) -> f64 {
+        self.found.iter().map(|grown| grown.reached).fold(0.0, f64::max)
+    }
+
+    fn is_enough(&self) -> bool {
+        self.best() >= self.enough()
+    }
+
+    /// Grows forests with several numbers of trees for each root. On large networks only numbers are tried with which
+    /// links can be full, if there are any.
+    fn attempt_all(&mut self, stretch: Option<f64>) {
+        let roots = self.only_root.map_or(self.topology.ranks(), |_| 1);
+        let is_few = |trees: &u32| *trees == 1 || trees * roots <= MOST_TREES;
+        let numbers: Vec<u32> = TREES.into_iter().filter(is_few).collect();
+        let first = numbers.iter().position(|&trees| self.is_large() && self.most(trees) >= self.enough());
+        for &trees in &numbers[first.unwrap_or(0)..] {
+            self.attempt(trees, stretch);
+        }
+    }
+
+    /// Grows a forest, unless it cannot be better than others, or too much has been done.
+    fn attempt(&mut self, trees: u32, stretch: Option<f64>) {
+        let best = self.best().min(self.enough());
+        let is_affordable = self.found.is_empty() || self.work < MOST_WORK;
+        let most = self.most(trees);
+        if is_affordable && (trees == 1 || most > best) {
+            self.grow(trees, stretch, most);
+        }
+    }
+
+    /// Returns the most that trees of this number can reach.
+    fn most(&self, trees: u32) -> f64 {
+        let most = |network| most_reached(network, trees, self.only_root);
+        most(self.topology).min(self.transposed.map_or(1.0, most))
+    }
+
+    /// Grows `trees` trees out of each root, and into it where its directions differ: then its transpose follows.
+    fn grow(&mut self, trees: u32, stretch: Option<f64>, most: f64) {
+        let mut pack = |network: &Topology| {
+            let rate = rate(network, self.only_root);
+            let wanted = Wanted { trees, root: self.only_root, rate, stretch, passes: PASSES, enough: most };
+            let packed = pack(network, wanted)?;
+            let grown: usize = packed.trees.iter().map(|of_root| of_root.len() * packed.passes).sum();
+            self.work += grown * work_of_tree(network);
+            Some(packed)
+        };
+        let Some(down) = pack(self.topology) else { return };
+        let up = match self.transposed.map(&mut pack) {
+            Some(None) => return,
+            up => up.flatten(),
+        };
+        let reached = up.as_ref().map_or(down.reached, |up| up.reached.min(down.reached));
+        let topology = self.topology;
+        let halves = |packed: Packed, direction| -> Vec<Vec<Route>> {
+            let of_rank = |(root, trees): (usize, Vec<Vec<Route>>)| {
+                trees.into_iter().map(move |routes| half(topology, NodeId::new(root), routes, direction))
+            };
+            packed.trees.into_iter().enumerate().flat_map(of_rank).collect()
+        };
+        let (down, up) = (halves(down, Direction::Down), up.map(|up| halves(up, Direction::Up)));
+        self.found.push(Grown::equal(trees, self.only_root, (down, up), reached));
+    }
+
+    /// Adds the forest that shares blocks unequally among the trees of others and further ones, if it is better.
+    fn share(&mut self, stretch: Option<f64>) {
+        let rate = |network| rate(network, self.only_root);
+        let rates = (rate(self.topology), self.transposed.map_or(0.0, rate));
+        self.found.extend(unequal::share((self.topology, self.transposed), &self.found, rates, stretch));
+    }
+}
+
+/// Returns at how many pairs of links a search for a tree looks.
+fn work_of_tree(topology: &Topology) -> usize {
+    let count = |is_meant: &dyn Fn(NodeId, NodeId) -> bool| {
+        topology.links().iter().filter(|link| is_meant(link.source, link.target)).count()
+    };
+    let is_rank = |node| topology.is_rank(node);
+    let direct = count(&|source, target| is_rank(source) && is_rank(target));
+    let entering = count(&|source, target| is_rank(source) && !is_rank(target));
+    let leaving = count(&|source, target| !is_rank(source) && is_rank(target));
+    direct + entering * leaving
 }
 
 /// Returns whether both directions of every cable are alike, so that broadcast halves backwards are good reduce halves.
@@ -161,35 +266,8 @@ pub(super) fn most_reached(topology: &Topology, trees: u32, only_root: Option<No
     topology.rank_ids().filter(|&rank| Some(rank) != only_root).map(of_rank).fold(1.0, f64::min)
 }
 
-/// Returns `trees` trees out of each root, and into it where its directions differ: then its transpose follows.
-fn forest(
-    (topology, transposed): (&Topology, Option<&Topology>),
-    trees: u32,
-    only_root: Option<NodeId>,
-    stretch: Option<f64>,
-) -> Option<Grown> {
-    let pack = |network: &Topology| {
-        let rate = rate(network, only_root);
-        pack(network, Wanted { trees, root: only_root, rate, stretch, passes: PASSES })
-    };
-    let down = pack(topology)?;
-    let up = match transposed {
-        Some(transposed) => Some(pack(transposed)?),
-        None => None,
-    };
-    let reached = up.as_ref().map_or(down.reached, |up| up.reached.min(down.reached));
-    let halves = |packed: Packed, direction| -> Vec<Vec<Route>> {
-        let of_rank = |(root, trees): (usize, Vec<Vec<Route>>)| {
-            trees.into_iter().map(move |routes| half(topology, NodeId::new(root), routes, direction))
-        };
-        packed.trees.into_iter().enumerate().flat_map(of_rank).collect()
-    };
-    let (down, up) = (halves(down, Direction::Down), up.map(|up| halves(up, Direction::Up)));
-    Some(Grown::equal(trees, only_root, (down, up), reached))
-}
-
 /// Returns the routes of a half breadth-first. Those of a reduce half were found on the transposed network.
-fn half(topology: &Topology, root: NodeId, mut routes: Vec<Route>, direction: Direction) -> Vec<Route> {
+pub(super) fn half(topology: &Topology, root: NodeId, mut routes: Vec<Route>, direction: Direction) -> Vec<Route> {
     if direction == Direction::Up {
         routes.iter_mut().for_each(|route| route.reverse());
     }

@@ -50,13 +50,16 @@ fn price_of(into: &Into) -> f64 {
 fn cheapest_first(ways: &Ways, root: NodeId, ranks: u32, limit: u64) -> Option<(Into, Vec<u64>)> {
     let count = ranks as usize;
     let (mut into, mut depth) = (vec![None; count], vec![u64::MAX; count]);
+    // Most ways into a rank are dearer than the cheapest one that is in the queue already.
+    let mut cheapest = vec![f64::INFINITY; count];
     let mut queue = BinaryHeap::new();
     let (mut newest, mut joined) = (root, 1);
     depth[root] = 0;
     while joined < count {
         for &(next, place) in ways.out_of(newest) {
             let way = &ways.into(next)[place];
-            if depth[next] == u64::MAX && depth[newest] + way.latency <= limit {
+            if way.price < cheapest[next] && depth[next] == u64::MAX && depth[newest] + way.latency <= limit {
+                cheapest[next] = way.price;
                 // Prices are not negative, so their bits are ordered as they are.
                 queue.push(Reverse((way.price.to_bits(), next, place)));
             }

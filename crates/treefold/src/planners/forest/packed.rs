@@ -36,6 +36,8 @@ pub(super) struct Wanted {
     pub stretch: Option<f64>,
     /// The most passes.
     pub passes: usize,
+    /// The part of the rate at which the search ends.
+    pub enough: f64,
 }
 
 /// Trees of one rate.
@@ -45,6 +47,8 @@ pub(super) struct Packed {
     pub trees: Vec<Vec<Vec<Route>>>,
     /// The rate out of each rank that the trees reach together, over the wanted one.
     pub reached: f64,
+    /// How many passes the search has taken.
+    pub passes: usize,
 }
 
 /// Packs trees on a network of at least two ranks; `None` if some rank does not reach all others.
@@ -52,7 +56,7 @@ pub(super) fn pack(topology: &Topology, wanted: Wanted) -> Option<Packed> {
     let mut packing = Packing::new(topology, wanted);
     let is_root = |rank: &NodeId| wanted.root.is_none_or(|root| root == *rank);
     let roots: Vec<NodeId> = topology.rank_ids().filter(is_root).collect();
-    let (mut best, mut idle) = (Packed { trees: Vec::new(), reached: 0.0 }, 0);
+    let (mut best, mut idle) = (Packed { trees: Vec::new(), reached: 0.0, passes: 0 }, 0);
     for pass in 0..wanted.passes {
         packing.steepness = steepness(pass, wanted.passes);
         for number in 0..wanted.trees {
@@ -60,12 +64,14 @@ pub(super) fn pack(topology: &Topology, wanted: Wanted) -> Option<Packed> {
                 packing.replace(root, number as usize)?;
             }
         }
+        packing.relieve();
         idle += 1;
         if packing.reached() > best.reached * (1.0 + NEAR) {
-            best = Packed { trees: packing.trees.clone(), reached: packing.reached() };
+            best = Packed { trees: packing.trees.clone(), reached: packing.reached(), passes: 0 };
             idle = 0;
         }
-        if best.reached >= 1.0 - NEAR || idle >= 2 {
+        best.passes = pass + 1;
+        if best.reached >= wanted.enough.min(1.0) * (1.0 - NEAR) || idle >= 2 {
             break;
         }
     }
@@ -90,6 +96,9 @@ struct Packing<'a> {
     steepness: f64,
     prices: Vec<f64>,
     noise: Vec<f64>,
+    /// The scale of prices: what the fullest link carries, and the room of the narrowest one.
+    most: f64,
+    least_room: f64,
 }
 
 impl<'a> Packing<'a> {
@@ -113,6 +122,8 @@ impl<'a> Packing<'a> {
             steepness: STEEPNESS.0,
             prices: vec![0.0; links],
             noise: (0..links).map(|_| 1.0 + 1e-6 * random.unit()).collect(),
+            most: 1.0,
+            least_room: 1.0,
         }
     }
 
@@ -136,9 +147,49 @@ impl<'a> Packing<'a> {
         let limit = self.wanted.stretch.map_or(u64::MAX / 4, |stretch| (self.farthest[root] as f64 * stretch) as u64);
         let into = low_tree(&self.ways, root, self.topology.ranks(), limit)?;
         let routes: Vec<Route> = into.iter().flatten().map(|way| self.ways.route(way)).collect();
-        routes.iter().flatten().for_each(|&link| self.load[link] += 1);
-        self.trees[root][number] = routes;
+        self.trees[root][number] = routes.into_iter().map(|route| self.take(route)).collect();
         Some(())
+    }
+
+    /// Puts a route in. If it passes switches and its rank has several ports, or a link of it is full, it is found once
+    /// more: routes of one tree may share links, and prices know now of those before it. Else it stays with them, so
+    /// that messages of one sender meet few others.
+    fn take(&mut self, mut route: Route) -> Route {
+        let (first, last) = (self.topology.link(route[0]), self.topology.link(route[route.len() - 1]));
+        let has_ports = || self.topology.outgoing(first.source).len() > 1;
+        let is_full = |&link: &LinkId| self.next(link) > 1.0 + NEAR;
+        if route.len() > 1 && (has_ports() || route.iter().any(is_full)) {
+            route = self.ways.rerouted((first.source, last.target), &self.prices);
+        }
+        self.count(&route, |load| load + 1);
+        route
+    }
+
+    /// Changes what the links of a route carry, and their prices.
+    fn count(&mut self, route: &[LinkId], changed: impl Fn(u32) -> u32) {
+        for &link in route {
+            self.load[link] = changed(self.load[link]);
+            self.prices[link] = self.price(link);
+        }
+    }
+
+    /// Puts routes through switches that pass one of the fullest links elsewhere, one by one.
+    fn relieve(&mut self) {
+        self.set_prices();
+        let most = self.use_of_links().fold(0.0, f64::max) * (1.0 - NEAR);
+        for root in self.topology.rank_ids() {
+            for number in 0..self.trees[root].len() {
+                for place in 0..self.trees[root][number].len() {
+                    let route = &self.trees[root][number][place];
+                    let is_full = |&link: &LinkId| f64::from(self.load[link]) / self.room[link] >= most.max(1.0);
+                    if route.len() > 1 && route.iter().any(is_full) {
+                        let route = route.clone();
+                        self.count(&route, |load| load - 1);
+                        self.trees[root][number][place] = self.take(route);
+                    }
+                }
+            }
+        }
     }
 
     /// Makes those links out of a root cheaper for its trees that none of them takes: no link should be idle until what
@@ -157,16 +208,23 @@ impl<'a> Packing<'a> {
     /// Sets the price of each link; the dearest one has about 1, except that links which are too narrow for one tree
     /// are dearer. They do not set the scale, on which all others would be free.
     fn set_prices(&mut self) {
-        // What a link would carry with one tree more counts, so that narrow links are dear from the beginning.
-        let next: Vec<f64> = self.load.iter().zip(&self.room).map(|(&load, room)| f64::from(load + 1) / room).collect();
         let is_any_wide = self.room.iter().any(|&room| room >= 1.0);
-        let scale = || next.iter().zip(&self.room).filter(|(_, room)| **room >= 1.0 || !is_any_wide);
-        let most = scale().map(|(&next, _)| next).fold(0.0, f64::max);
-        let least_room = scale().map(|(_, &room)| room).fold(f64::INFINITY, f64::min);
-        for link in LinkId::first(next.len()) {
-            let steep = exp2(((next[link] - most) * self.steepness * std::f64::consts::LOG2_E).min(MOST_STEEP));
-            let price = (steep * least_room / self.room[link] + 1e-9).min(DEAREST);
-            self.prices[link] = price * self.noise[link];
-        }
+        let links = LinkId::first(self.load.len());
+        let scale = links.filter(|&link| self.room[link] >= 1.0 || !is_any_wide);
+        self.most = scale.clone().map(|link| self.next(link)).fold(0.0, f64::max);
+        self.least_room = scale.map(|link| self.room[link]).fold(f64::INFINITY, f64::min);
+        LinkId::first(self.load.len()).for_each(|link| self.prices[link] = self.price(link));
+    }
+
+    /// Returns the part of a link that is full with one tree more, so that narrow links are dear from the beginning.
+    fn next(&self, link: LinkId) -> f64 {
+        f64::from(self.load[link] + 1) / self.room[link]
+    }
+
+    /// Returns the price of a link on the present scale.
+    fn price(&self, link: LinkId) -> f64 {
+        let steep = (self.next(link) - self.most) * self.steepness * std::f64::consts::LOG2_E;
+        let price = exp2(steep.min(MOST_STEEP)) * self.least_room / self.room[link] + 1e-9;
+        price.min(DEAREST) * self.noise[link]
     }
 }

@@ -6,31 +6,66 @@
 
 use std::collections::HashSet;
 
+use super::columns::complete;
 use super::grown::Grown;
-use crate::linear::{Program, Row};
-use crate::planners::spanning::Route;
-use crate::topology::{NodeId, Topology};
+use super::ways::latency_over;
+use crate::linear::{Dictionary, Program, Row};
+use crate::plan::Direction;
+use crate::planners::spanning::{Route, child, parent};
+use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most trees among which a block is shared.
 pub(super) const MOST_TREES: usize = 1200;
+/// The most edges of the trees of other forests than the best among them.
+const MOST_EDGES: usize = 1 << 16;
+/// The most entries of a table in which trees are left out.
+const LARGEST_TABLE: usize = 1 << 18;
 /// The units of a block.
 const BLOCK: u32 = 1 << 16;
 /// The parts of a block from which a tree is kept, and the part of the rate that leaving others out may cost.
-const LEAST_PARTS: [f64; 5] = [0.1, 0.05, 0.02, 0.01, 0.003];
 const WORTH: f64 = 1e-3;
+/// The part of the rate that few and low trees may cost.
+const SLACK: f64 = 5e-4;
+/// What a lower tree is worth, as a part of what it carries.
+const LOW: f64 = 1e-3;
 /// The least part of a block that is more than rounding.
 const NOTHING: f64 = 1e-4;
 
 /// The routes of a half of a tree.
-type Half = Vec<Route>;
+pub(super) type Half = Vec<Route>;
 
 /// A half and its root.
-type Tree<'a> = (NodeId, &'a Half);
+pub(super) type Tree = (NodeId, Half);
 
-/// Trees, and the part of its root's block that each carries.
-struct Parted<'a> {
-    trees: Vec<Tree<'a>>,
-    parts: Vec<f64>,
+/// The half of trees that is shared, and the rate out of each root, or into it, that cuts allow in bytes a second.
+pub(super) struct Side<'a> {
+    pub topology: &'a Topology,
+    /// The transposed network, where reduce halves are trees of their own.
+    pub transposed: Option<&'a Topology>,
+    pub direction: Direction,
+    pub rate: f64,
+    /// The most that the latency of a new tree may exceed that of the farthest rank, as a factor, if there is a limit.
+    pub stretch: Option<f64>,
+}
+
+impl Side<'_> {
+    /// Returns the network on which trees run out of their roots.
+    pub fn network(&self) -> &Topology {
+        if self.direction == Direction::Up { self.transposed.unwrap_or(self.topology) } else { self.topology }
+    }
+
+    /// Returns the part of a link that a tree with the whole block of its root fills.
+    pub fn part(&self, link: LinkId) -> f64 {
+        self.rate / self.topology.link(link).bandwidth.bytes_per_second()
+    }
+}
+
+/// What a linear program says.
+pub(super) struct Solved {
+    /// The part of the wanted rate that each root reaches.
+    pub reached: f64,
+    /// What a tree pays for each link.
+    pub prices: Vec<f64>,
 }
 
 /// Halves of trees with their roots, and how many units of its root's block each carries.
@@ -41,111 +76,208 @@ struct Shared {
     reached: f64,
 }
 
-/// Returns the forest that shares blocks unequally among the trees of others; `None` if it is no better, or there are
-/// too many or no others. Cuts allow `rates` out of each root and, where that differs, into it, in bytes a second.
-pub(super) fn share(topology: &Topology, found: &[Grown], rates: (f64, Option<f64>)) -> Option<Grown> {
-    let best = found.iter().map(|grown| grown.reached).max_by(f64::total_cmp)?;
+/// Returns forests that share blocks unequally among the trees of others and further ones, one with low trees and one
+/// with few; none that is no better, and none if there are too many or no others. Cuts allow `rates` out of each root
+/// and, on the transposed network if there is one, into it, in bytes a second.
+pub(super) fn share(
+    (topology, transposed): (&Topology, Option<&Topology>),
+    found: &[Grown],
+    rates: (f64, f64),
+    stretch: Option<f64>,
+) -> Vec<Grown> {
+    let best = found.iter().map(|grown| grown.reached).fold(0.0, f64::max);
     // Without all trees of a forest, some root may have none.
-    if found.iter().any(|grown| grown.roots.len() > MOST_TREES) {
-        return None;
+    if found.is_empty() || found.iter().any(|grown| grown.roots.len() > MOST_TREES) {
+        return Vec::new();
     }
-    let down = shared(topology, found, |grown| Some(&grown.down), rates.0)?;
-    let (Shared { roots, halves, units, reached }, up) = match rates.1 {
-        Some(rate) => paired(down, shared(topology, found, |grown| grown.up.as_ref(), rate)?),
-        None => (down, None),
+    let side = |direction, rate| Side { topology, transposed, direction, rate, stretch };
+    let down = Pool::new(side(Direction::Down, rates.0), found, |grown| Some(&grown.down));
+    let up = transposed.map(|_| Pool::new(side(Direction::Up, rates.1), found, |grown| grown.up.as_ref()));
+    let forest = |is_few| {
+        let (Shared { roots, halves, units, reached }, up) = match &up {
+            Some(up) => paired(down.shared(is_few)?, up.shared(is_few)?),
+            None => (down.shared(is_few)?, None),
+        };
+        (reached > best + WORTH).then(|| Grown::unequal(roots, units, BLOCK, (halves, up), reached))
     };
-    (reached > best + WORTH).then(|| Grown::unequal(roots, units, BLOCK, (halves, up), reached))
+    [false, true].into_iter().filter_map(forest).collect()
 }
 
-/// Shares blocks among one half of all trees.
-fn shared<'a>(
-    topology: &Topology,
-    found: &'a [Grown],
-    halves_of: impl Fn(&'a Grown) -> Option<&'a Vec<Half>>,
-    rate: f64,
-) -> Option<Shared> {
-    let mut order: Vec<&Grown> = found.iter().collect();
-    order.sort_by(|a, b| b.reached.total_cmp(&a.reached));
-    let mut known = HashSet::new();
-    let halves =
-        order.into_iter().flat_map(|grown| grown.roots.iter().copied().zip(halves_of(grown).into_iter().flatten()));
-    let mut trees: Vec<Tree> = halves.filter(|&tree| known.insert(tree)).take(MOST_TREES).collect();
-    trees.sort_by_key(|&(root, _)| root);
-    let Parted { trees, parts } = without_small(topology, trees, rate)?;
-    let units = whole(&trees, &parts);
-    let carrying = trees.iter().zip(units).filter(|&(_, units)| units > 0);
-    let (trees, units): (Vec<Tree>, Vec<u32>) = carrying.map(|(&tree, units)| (tree, units)).unzip();
-    let (roots, halves): (Vec<NodeId>, Vec<Half>) = trees.into_iter().map(|(root, half)| (root, half.clone())).unzip();
-    let reached = reached(topology, &halves, &units, rate);
-    Some(Shared { roots, halves, units, reached })
+/// Trees among which blocks are shared, sorted by roots, and the part of the wanted rate that they reach.
+struct Pool<'a> {
+    side: Side<'a>,
+    trees: Vec<Tree>,
+    reached: f64,
 }
 
-/// Returns the trees that are left if those with small parts are left out, and the part of each; `None` if the solver
-/// has failed.
-fn without_small<'a>(topology: &Topology, trees: Vec<Tree<'a>>, rate: f64) -> Option<Parted<'a>> {
-    let (parts, all) = solve(topology, &trees, rate);
-    let above = |least: f64| {
-        let kept = trees.iter().zip(&parts).filter(|&(_, &part)| part >= least).map(|(&tree, _)| tree);
-        let kept: Vec<Tree<'a>> = kept.collect();
-        (roots_of(&kept) == roots_of(&trees)).then_some(kept)
-    };
-    let fewer = LEAST_PARTS.iter().find_map(|&least| {
-        let kept = above(least)?;
-        let (parts, reached) = solve(topology, &kept, rate);
-        (reached >= all * (1.0 - WORTH)).then_some(Parted { trees: kept, parts })
-    });
-    fewer.or_else(|| {
-        let kept = above(NOTHING)?;
-        let (parts, _) = solve(topology, &kept, rate);
-        Some(Parted { trees: kept, parts })
-    })
+impl<'a> Pool<'a> {
+    /// Takes one half of all trees, those of the best forests first, and adds what is missing.
+    fn new<'b>(side: Side<'a>, found: &'b [Grown], halves_of: impl Fn(&'b Grown) -> Option<&'b Vec<Half>>) -> Self {
+        let mut order: Vec<&Grown> = found.iter().collect();
+        order.sort_by(|a, b| b.reached.total_cmp(&a.reached));
+        let most = MOST_TREES.min(order[0].roots.len().max(MOST_EDGES / side.topology.ranks() as usize));
+        let mut known = HashSet::new();
+        let halves =
+            order.into_iter().flat_map(|grown| grown.roots.iter().copied().zip(halves_of(grown).into_iter().flatten()));
+        let new = halves.filter(|&tree| known.insert(tree)).take(most);
+        let mut trees: Vec<Tree> = new.map(|(root, half)| (root, half.clone())).collect();
+        trees.sort_by_key(|&(root, _)| root);
+        let reached = complete(&side, &mut trees);
+        Self { side, trees, reached }
+    }
+
+    /// Shares blocks among low trees, and if `is_few`, among few of them, which reach almost as much as the best;
+    /// `None` if some root would not have its whole block.
+    fn shared(&self, is_few: bool) -> Option<Shared> {
+        let mut dictionary = packing(&self.side, &self.trees, self.reached * (1.0 - SLACK));
+        let mut parts = solved(&mut dictionary, &self.trees)?;
+        if is_few && dictionary.size() <= LARGEST_TABLE {
+            parts = without_small(dictionary, parts, &self.trees);
+        }
+        let carrying = self.trees.iter().cloned().zip(parts).filter(|&(_, part)| part > 0.0);
+        let (trees, mut parts): (Vec<Tree>, Vec<f64>) = carrying.unzip();
+        fill(&trees, &mut parts);
+        let units = whole(&trees, &parts);
+        let carrying = trees.into_iter().zip(units).filter(|&(_, units)| units > 0);
+        let (trees, units): (Vec<Tree>, Vec<u32>) = carrying.unzip();
+        let (roots, halves): (Vec<NodeId>, Vec<Half>) = trees.into_iter().unzip();
+        let reached = reached(&self.side, &halves, &units);
+        Some(Shared { roots, halves, units, reached })
+    }
 }
 
-/// Returns how many roots trees have that are sorted by them.
-fn roots_of(trees: &[Tree]) -> usize {
-    trees.chunk_by(|a, b| a.0 == b.0).count()
-}
-
-/// Returns the part of its root's block that each tree carries, and the part of `rate` that each root then reaches.
-fn solve(topology: &Topology, trees: &[Tree], rate: f64) -> (Vec<f64>, f64) {
-    let links = topology.links().len();
-    let free = Row { lower: f64::NEG_INFINITY, upper: 1.0, entries: Vec::new() };
-    let mut rows = vec![free; links];
-    for (column, (_, half)) in trees.iter().enumerate() {
-        for &link in half.iter().flatten() {
-            rows[link.index()].entries.push((column, rate / topology.link(link).bandwidth.bytes_per_second()));
+/// Leaves out the trees that carry least, again and again, as long as the others can take over what they carry.
+fn without_small(mut dictionary: Dictionary, mut parts: Vec<f64>, trees: &[Tree]) -> Vec<f64> {
+    let mut count = in_rising_order(&parts).len() / 4;
+    while count > 0 {
+        let mut fewer = dictionary.clone();
+        in_rising_order(&parts)[..count].iter().for_each(|&tree| fewer.close(tree));
+        if let Some(found) = solved(&mut fewer, trees) {
+            (dictionary, parts) = (fewer, found);
+            count = count.min(in_rising_order(&parts).len() / 4);
+        } else {
+            count /= 2;
         }
     }
-    rows.retain(|row| most_use(trees, row) > 1.0);
-    let by_root: Vec<&[Tree]> = trees.chunk_by(|a, b| a.0 == b.0).collect();
-    let mut first = 0;
-    for of_root in &by_root {
-        let own = (first..first + of_root.len()).map(|column| (column, 1.0));
-        rows.push(Row { lower: 0.0, upper: f64::INFINITY, entries: own.chain([(trees.len(), -1.0)]).collect() });
-        first += of_root.len();
+    parts
+}
+
+/// Returns the program that shares the blocks of roots among trees at this part of the wanted rate.
+fn packing(side: &Side, trees: &[Tree], wanted: f64) -> Dictionary {
+    let of_links = entries_of_links(side, trees);
+    let mut columns: Vec<Vec<(usize, f64)>> = vec![Vec::new(); trees.len()];
+    for (row, (_, entries)) in of_links.iter().enumerate() {
+        entries.iter().for_each(|&(column, part)| columns[column].push((row, part * wanted)));
     }
+    let mut sides = vec![1.0; of_links.len()];
+    let mut rest = &mut columns[..];
+    for of_root in trees.chunk_by(|a, b| a.0 == b.0) {
+        let own;
+        (own, rest) = rest.split_at_mut(of_root.len());
+        own.iter_mut().for_each(|column| column.push((sides.len(), 1.0)));
+        sides.push(1.0);
+    }
+    Dictionary::new(&sides, &columns, &gains(side, trees))
+}
+
+/// Returns the part of its root's block that each tree carries; `None` if those of some root are not a whole one.
+fn solved(dictionary: &mut Dictionary, trees: &[Tree]) -> Option<Vec<f64>> {
+    dictionary.solve();
+    let parts: Vec<f64> = dictionary.values().into_iter().map(|part| if part > NOTHING { part } else { 0.0 }).collect();
+    let mut rest = &parts[..];
+    let is_whole = |of_root: &[Tree]| {
+        let own;
+        (own, rest) = rest.split_at(of_root.len());
+        own.iter().sum::<f64>() >= 1.0 - SLACK
+    };
+    trees.chunk_by(|a, b| a.0 == b.0).all(is_whole).then_some(parts)
+}
+
+/// Lists the trees that carry something; those that carry least are first.
+fn in_rising_order(parts: &[f64]) -> Vec<usize> {
+    let mut carrying: Vec<usize> = (0..parts.len()).filter(|&tree| parts[tree] > 0.0).collect();
+    carrying.sort_by(|&a, &b| parts[a].total_cmp(&parts[b]));
+    carrying
+}
+
+/// Returns what a part of each tree is worth: low trees are worth a little more than high ones.
+fn gains(side: &Side, trees: &[Tree]) -> Vec<f64> {
+    let heights: Vec<(f64, f64)> = trees.iter().map(|(_, half)| height(side, half)).collect();
+    let most = heights.iter().fold((1e-12, 1.0), |most, height| (height.0.max(most.0), height.1.max(most.1)));
+    heights.into_iter().map(|(latency, hops)| 1.0 - LOW * (latency / most.0 + hops / most.1)).collect()
+}
+
+/// Returns the picoseconds and the hops from a root to the farthest rank, or the other way.
+fn height(side: &Side, half: &Half) -> (f64, f64) {
+    let mut depth = vec![(0.0f64, 0.0f64); side.topology.nodes().len()];
+    for route in half {
+        let latency: f64 = route.iter().map(|&link| latency_over(side.network(), link) as f64).sum();
+        let before = depth[parent(side.topology, route, side.direction)];
+        depth[child(side.topology, route, side.direction)] = (before.0 + latency, before.1 + 1.0);
+    }
+    depth.into_iter().fold((0.0, 0.0), |most, depth| (most.0.max(depth.0), most.1.max(depth.1)))
+}
+
+/// Scales the parts of each root's trees so that they are a whole block.
+fn fill(trees: &[Tree], parts: &mut [f64]) {
+    let mut rest = parts;
+    for of_root in trees.chunk_by(|a, b| a.0 == b.0) {
+        let own;
+        (own, rest) = rest.split_at_mut(of_root.len());
+        let sum: f64 = own.iter().sum();
+        own.iter_mut().for_each(|part| *part /= sum);
+    }
+}
+
+/// A link, and the trees that enter it, each with the part of the link that it fills with the whole block of its root.
+type Entries = (LinkId, Vec<(usize, f64)>);
+
+/// Returns the links that trees may fill.
+fn entries_of_links(side: &Side, trees: &[Tree]) -> Vec<Entries> {
+    let links = LinkId::first(side.topology.links().len());
+    let mut of_links: Vec<Entries> = links.map(|link| (link, Vec::new())).collect();
+    for (column, (_, half)) in trees.iter().enumerate() {
+        for &link in half.iter().flatten() {
+            of_links[link.index()].1.push((column, side.part(link)));
+        }
+    }
+    of_links.retain(|(_, entries)| most_use(trees, entries) > 1.0);
+    of_links
+}
+
+/// Shares the block of each root among its trees, so that all roots reach as much as they can.
+pub(super) fn solve(side: &Side, trees: &[Tree]) -> Solved {
+    let of_links = entries_of_links(side, trees);
+    let full: Vec<LinkId> = of_links.iter().map(|&(link, _)| link).collect();
+    let row = |(_, entries)| Row { lower: f64::NEG_INFINITY, upper: 1.0, entries };
+    let rows = of_links.into_iter().map(row).chain(rows_of_roots(trees)).collect();
     let mut cost = vec![0.0; trees.len()];
     cost.push(-1.0);
     let mut most = vec![f64::INFINITY; trees.len()];
     // Cuts allow no more; it has to be said, as links that cannot be full have no row.
     most.push(1.0);
-    let mut parts = Program { cost, most, rows }.solve().values;
-    let reached = parts.pop().unwrap_or(0.0);
-    let mut start = 0;
-    for of_root in by_root {
-        let own = &mut parts[start..start + of_root.len()];
-        let sum: f64 = own.iter().sum();
-        own.iter_mut().for_each(|part| *part /= sum);
-        start += of_root.len();
-    }
-    (parts, reached)
+    let solution = Program { cost, most, rows }.solve();
+    let mut prices = vec![0.0; side.topology.links().len()];
+    full.iter().zip(&solution.prices).for_each(|(&link, price)| prices[link] = price.abs() * side.part(link));
+    Solved { reached: solution.values.last().copied().unwrap_or(0.0), prices }
 }
 
-/// Returns the most that trees use of a link whose row this is, if each root has one block and sends it where it uses
+/// Returns a row for each root: its trees carry what the last column says.
+fn rows_of_roots(trees: &[Tree]) -> Vec<Row> {
+    let mut first = 0;
+    let row = |of_root: &[Tree]| {
+        let own = (first..first + of_root.len()).map(|column| (column, 1.0));
+        first += of_root.len();
+        Row { lower: 0.0, upper: f64::INFINITY, entries: own.chain([(trees.len(), -1.0)]).collect() }
+    };
+    trees.chunk_by(|a, b| a.0 == b.0).map(row).collect()
+}
+
+/// Returns the most that trees use of a link, if each root has one block and sends it where it uses
 /// the link most. Most links then are never full, and without their rows programs are much smaller.
-fn most_use(trees: &[Tree], row: &Row) -> f64 {
+fn most_use(trees: &[Tree], entries: &[(usize, f64)]) -> f64 {
     // A tree may enter a link more than once, where it passes a switch.
-    let of_trees = row.entries.chunk_by(|a, b| a.0 == b.0).map(|of_tree| {
+    let of_trees = entries.chunk_by(|a, b| a.0 == b.0).map(|of_tree| {
         let used: f64 = of_tree.iter().map(|(_, part)| part).sum();
         (trees[of_tree[0].0].0, used)
     });
@@ -169,14 +301,13 @@ fn whole(trees: &[Tree], parts: &[f64]) -> Vec<u32> {
     units
 }
 
-/// Returns the part of `rate` that each root reaches.
-fn reached(topology: &Topology, halves: &[Half], units: &[u32], rate: f64) -> f64 {
-    let mut load = vec![0.0; topology.links().len()];
+/// Returns the part of the wanted rate that each root reaches.
+fn reached(side: &Side, halves: &[Half], units: &[u32]) -> f64 {
+    let mut load = vec![0.0; side.topology.links().len()];
     for (half, &units) in halves.iter().zip(units) {
-        half.iter().flatten().for_each(|&link| load[link.index()] += f64::from(units) / f64::from(BLOCK));
+        half.iter().flatten().for_each(|&link| load[link] += f64::from(units) / f64::from(BLOCK));
     }
-    let uses = topology.links().iter().zip(load).map(|(link, load)| load * rate / link.bandwidth.bytes_per_second());
-    1.0 / uses.fold(0.0, f64::max)
+    1.0 / LinkId::first(load.len()).map(|link| load[link] * side.part(link)).fold(0.0, f64::max)
 }
 
 /// Pairs reduce halves with broadcast halves: where the parts of one end, those of the other are cut.

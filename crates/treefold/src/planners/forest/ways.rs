@@ -101,30 +101,46 @@ impl<'a> Ways<'a> {
 
     /// Adds the best way through switches from each other rank.
     fn add_switched(&self, rank: NodeId, prices: &[f64], ways: &mut Vec<Way>) {
-        let topology = self.topology;
-        let last = topology.incoming(rank).iter().filter(|&&link| !topology.is_rank(topology.link(link).source));
-        let last: Vec<LinkId> = last.copied().collect();
-        for source in topology.rank_ids().filter(|&source| source != rank) {
-            let mut best: Option<(f64, (LinkId, LinkId))> = None;
-            for &first in topology.outgoing(source) {
-                let enters = topology.link(first).target;
-                if topology.is_rank(enters) {
-                    continue;
-                }
-                let begun = cost_of(topology, first, prices, self.by_latency);
-                let search = self.inner_from(enters);
-                for &end in &last {
-                    let between = search.cost(topology.link(end).source);
-                    let cost = begun + between + cost_of(topology, end, prices, self.by_latency);
-                    if cost < best.map_or(f64::INFINITY, |(least, _)| least) {
-                        best = Some((cost, (first, end)));
-                    }
-                }
-            }
-            if let Some((_, ends)) = best {
+        let last = self.last_links(rank);
+        for source in self.topology.rank_ids().filter(|&source| source != rank) {
+            if let Some(ends) = self.best_ends(source, &last, prices) {
                 ways.push(self.measured(source, ends, prices));
             }
         }
+    }
+
+    /// Returns the links into a rank from nodes that are no ranks.
+    fn last_links(&self, rank: NodeId) -> Vec<LinkId> {
+        let topology = self.topology;
+        let is_inner = |link: &&LinkId| !topology.is_rank(topology.link(**link).source);
+        topology.incoming(rank).iter().filter(is_inner).copied().collect()
+    }
+
+    /// Returns the first and the last link of the best way through switches from a rank to one of these last links.
+    fn best_ends(&self, source: NodeId, last: &[LinkId], prices: &[f64]) -> Option<(LinkId, LinkId)> {
+        let topology = self.topology;
+        let mut best: Option<(f64, (LinkId, LinkId))> = None;
+        for &first in topology.outgoing(source).iter().filter(|&&link| !topology.is_rank(topology.link(link).target)) {
+            let begun = cost_of(topology, first, prices, self.by_latency);
+            let search = self.inner_from(topology.link(first).target);
+            for &end in last {
+                let between = search.cost(topology.link(end).source);
+                let cost = begun + between + cost_of(topology, end, prices, self.by_latency);
+                if cost < best.map_or(f64::INFINITY, |(least, _)| least) {
+                    best = Some((cost, (first, end)));
+                }
+            }
+        }
+        best.map(|(_, ends)| ends)
+    }
+
+    /// Returns the links of the best route through switches, now that some prices have changed.
+    pub fn rerouted(&mut self, (source, target): (NodeId, NodeId), prices: &[f64]) -> Route {
+        let ends = self.best_ends(source, &self.last_links(target), prices).expect("there is a way through switches");
+        let entered = self.topology.link(ends.0).target.index() - self.topology.ranks() as usize;
+        let inner = self.inner[entered].as_mut().expect("a rank has a link to the node");
+        inner.search(self.topology, prices, self.by_latency);
+        self.route(&Way { source, latency: 0, price: 0.0, ends })
     }
 
     /// Returns the way with these ends, with its latency and its price.
