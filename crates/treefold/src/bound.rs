@@ -16,7 +16,7 @@ mod quickest;
 mod strength;
 
 pub use collectives::{CollectiveBounds, Kind};
-pub(crate) use concurrent::{RoutingTree, concurrent_flow, rate_by_prices};
+pub(crate) use concurrent::{Concurrent, RoutingTree, concurrent_flow, rate_by_prices};
 pub(crate) use latency::distances_passing;
 pub use limit::Limit;
 pub(crate) use powers::exp2;

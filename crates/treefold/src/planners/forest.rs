@@ -27,6 +27,7 @@ mod grown;
 mod low;
 mod order;
 mod packed;
+mod parts;
 mod steps;
 mod unequal;
 mod ways;

@@ -10,7 +10,8 @@ use std::collections::HashSet;
 
 use super::grown::half;
 use super::low::low_tree;
-use super::unequal::{MOST_TREES, Side, Solved, Tree, solve};
+use super::parts::Tree;
+use super::unequal::{MOST_TREES, Side, Solved, solve};
 use super::ways::{Way, Ways, latency_over};
 use crate::planners::cheapest::{Edge, arborescence};
 use crate::topology::{LinkId, NodeId};

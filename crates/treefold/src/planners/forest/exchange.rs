@@ -4,17 +4,19 @@
 //! An edge of a tree carries the blocks of all ranks below it, each of one share, or of as many as it has if blocks are
 //! unequal. So what goes from a rank to all others along shortest paths under some prices is such a tree, and any flow
 //! is a mean of trees (Shahrokhi and Matula 1990). Few trees of one rate do as well if they are chosen for each other
-//! (`trees.rs`): mostly one to eight out of each rank.
+//! (`trees.rs`): mostly one to eight out of each rank. Where trees of one rate leave a part of the bound, those of the
+//! flow that proves it are mixed (`mixed.rs`).
 //!
 //! Cost: that of a search for each number of trees and limit of latency; a second for 64 ranks.
 
 mod branches;
+mod mixed;
 mod trees;
 
 use self::trees::{Asked, trees};
 use super::grown::Grown;
 use crate::blocks::Blocks;
-use crate::bound::all_to_all_rate;
+use crate::bound::{Concurrent, concurrent_flow};
 use crate::plan::Direction;
 use crate::planners::spanning::breadth_first;
 use crate::topology::{NodeId, Topology};
@@ -39,10 +41,11 @@ const WORTH: f64 = 0.001;
 pub(super) fn grow(topology: &Topology, blocks: Option<&Blocks>) -> Vec<Grown> {
     let numbers = TREES.into_iter().filter(|&trees| trees == 1 || trees * topology.ranks() <= MOST_TREES);
     let fine = if topology.is_direct() { FINE } else { 1 };
-    let (mut kept, mut most) = (Vec::new(), f64::INFINITY);
+    let (mut kept, mut flow) = (Vec::new(), None);
     for stretch in STRETCHES {
         let mut best = 0.0f64;
         for trees in numbers.clone() {
+            let most = flow.as_ref().map_or(f64::INFINITY, |flow: &Concurrent| flow.rate);
             let Some(grown) = forest(topology, Asked { blocks, trees, stretch, most, enough: ENOUGH }) else {
                 return kept;
             };
@@ -54,14 +57,18 @@ pub(super) fn grow(topology: &Topology, blocks: Option<&Blocks>) -> Vec<Grown> {
             if best >= ENOUGH && trees >= fine {
                 break;
             }
-            if best < ENOUGH && most.is_infinite() {
+            if best < ENOUGH && flow.is_none() {
                 // Trees prove the most that any reach, but not always tightly.
-                most = all_to_all_rate(topology, blocks);
+                flow = Some(concurrent_flow(topology, blocks));
             }
         }
         if best >= GOOD {
             break;
         }
+    }
+    let best = kept.iter().map(|grown| grown.reached).fold(0.0, f64::max);
+    if let Some(flow) = flow.filter(|_| best < ENOUGH) {
+        kept.extend(mixed::mix(topology, blocks, &flow).filter(|grown| grown.reached > best + WORTH));
     }
     kept
 }

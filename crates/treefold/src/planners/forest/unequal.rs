@@ -8,34 +8,21 @@ use std::collections::HashSet;
 
 use super::columns::complete;
 use super::grown::Grown;
+use super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, most_use};
 use super::ways::latency_over;
-use crate::linear::{Dictionary, Program, Row};
+use crate::linear::{Program, Row};
 use crate::plan::Direction;
-use crate::planners::spanning::{Route, child, parent};
+use crate::planners::spanning::{child, parent};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most trees among which a block is shared.
 pub(super) const MOST_TREES: usize = 1200;
 /// The most edges of the trees of other forests than the best among them.
 const MOST_EDGES: usize = 1 << 16;
-/// The most entries of a table in which trees are left out.
-const LARGEST_TABLE: usize = 1 << 18;
-/// The units of a block.
-const BLOCK: u32 = 1 << 16;
 /// The parts of a block from which a tree is kept, and the part of the rate that leaving others out may cost.
 const WORTH: f64 = 1e-3;
-/// The part of the rate that few and low trees may cost.
-const SLACK: f64 = 5e-4;
 /// What a lower tree is worth, as a part of what it carries.
 const LOW: f64 = 1e-3;
-/// The least part of a block that is more than rounding.
-const NOTHING: f64 = 1e-4;
-
-/// The routes of a half of a tree.
-pub(super) type Half = Vec<Route>;
-
-/// A half and its root.
-pub(super) type Tree = (NodeId, Half);
 
 /// The half of trees that is shared, and the rate out of each root, or into it, that cuts allow in bytes a second.
 pub(super) struct Side<'a> {
@@ -129,75 +116,15 @@ impl<'a> Pool<'a> {
     /// Shares blocks among low trees, and if `is_few`, among few of them, which reach almost as much as the best;
     /// `None` if some root would not have its whole block.
     fn shared(&self, is_few: bool) -> Option<Shared> {
-        let mut dictionary = packing(&self.side, &self.trees, self.reached * (1.0 - SLACK));
-        let mut parts = solved(&mut dictionary, &self.trees)?;
-        if is_few && dictionary.size() <= LARGEST_TABLE {
-            parts = without_small(dictionary, parts, &self.trees);
-        }
-        let carrying = self.trees.iter().cloned().zip(parts).filter(|&(_, part)| part > 0.0);
-        let (trees, mut parts): (Vec<Tree>, Vec<f64>) = carrying.unzip();
-        fill(&trees, &mut parts);
-        let units = whole(&trees, &parts);
-        let carrying = trees.into_iter().zip(units).filter(|&(_, units)| units > 0);
-        let (trees, units): (Vec<Tree>, Vec<u32>) = carrying.unzip();
-        let (roots, halves): (Vec<NodeId>, Vec<Half>) = trees.into_iter().unzip();
+        let of_links = entries_of_links(&self.side, &self.trees);
+        let asked = Asked { wanted: self.reached * (1.0 - SLACK), is_few };
+        let divided = divide(&self.trees, &of_links, &gains(&self.side, &self.trees), asked)?;
+        let (places, units): (Vec<usize>, Vec<u32>) = divided.into_iter().unzip();
+        let (roots, halves): (Vec<NodeId>, Vec<Half>) =
+            places.into_iter().map(|place| self.trees[place].clone()).unzip();
         let reached = reached(&self.side, &halves, &units);
         Some(Shared { roots, halves, units, reached })
     }
-}
-
-/// Leaves out the trees that carry least, again and again, as long as the others can take over what they carry.
-fn without_small(mut dictionary: Dictionary, mut parts: Vec<f64>, trees: &[Tree]) -> Vec<f64> {
-    let mut count = in_rising_order(&parts).len() / 4;
-    while count > 0 {
-        let mut fewer = dictionary.clone();
-        in_rising_order(&parts)[..count].iter().for_each(|&tree| fewer.close(tree));
-        if let Some(found) = solved(&mut fewer, trees) {
-            (dictionary, parts) = (fewer, found);
-            count = count.min(in_rising_order(&parts).len() / 4);
-        } else {
-            count /= 2;
-        }
-    }
-    parts
-}
-
-/// Returns the program that shares the blocks of roots among trees at this part of the wanted rate.
-fn packing(side: &Side, trees: &[Tree], wanted: f64) -> Dictionary {
-    let of_links = entries_of_links(side, trees);
-    let mut columns: Vec<Vec<(usize, f64)>> = vec![Vec::new(); trees.len()];
-    for (row, (_, entries)) in of_links.iter().enumerate() {
-        entries.iter().for_each(|&(column, part)| columns[column].push((row, part * wanted)));
-    }
-    let mut sides = vec![1.0; of_links.len()];
-    let mut rest = &mut columns[..];
-    for of_root in trees.chunk_by(|a, b| a.0 == b.0) {
-        let own;
-        (own, rest) = rest.split_at_mut(of_root.len());
-        own.iter_mut().for_each(|column| column.push((sides.len(), 1.0)));
-        sides.push(1.0);
-    }
-    Dictionary::new(&sides, &columns, &gains(side, trees))
-}
-
-/// Returns the part of its root's block that each tree carries; `None` if those of some root are not a whole one.
-fn solved(dictionary: &mut Dictionary, trees: &[Tree]) -> Option<Vec<f64>> {
-    dictionary.solve();
-    let parts: Vec<f64> = dictionary.values().into_iter().map(|part| if part > NOTHING { part } else { 0.0 }).collect();
-    let mut rest = &parts[..];
-    let is_whole = |of_root: &[Tree]| {
-        let own;
-        (own, rest) = rest.split_at(of_root.len());
-        own.iter().sum::<f64>() >= 1.0 - SLACK
-    };
-    trees.chunk_by(|a, b| a.0 == b.0).all(is_whole).then_some(parts)
-}
-
-/// Lists the trees that carry something; those that carry least are first.
-fn in_rising_order(parts: &[f64]) -> Vec<usize> {
-    let mut carrying: Vec<usize> = (0..parts.len()).filter(|&tree| parts[tree] > 0.0).collect();
-    carrying.sort_by(|&a, &b| parts[a].total_cmp(&parts[b]));
-    carrying
 }
 
 /// Returns what a part of each tree is worth: low trees are worth a little more than high ones.
@@ -217,20 +144,6 @@ fn height(side: &Side, half: &Half) -> (f64, f64) {
     }
     depth.into_iter().fold((0.0, 0.0), |most, depth| (most.0.max(depth.0), most.1.max(depth.1)))
 }
-
-/// Scales the parts of each root's trees so that they are a whole block.
-fn fill(trees: &[Tree], parts: &mut [f64]) {
-    let mut rest = parts;
-    for of_root in trees.chunk_by(|a, b| a.0 == b.0) {
-        let own;
-        (own, rest) = rest.split_at_mut(of_root.len());
-        let sum: f64 = own.iter().sum();
-        own.iter_mut().for_each(|part| *part /= sum);
-    }
-}
-
-/// A link, and the trees that enter it, each with the part of the link that it fills with the whole block of its root.
-type Entries = (LinkId, Vec<(usize, f64)>);
 
 /// Returns the links that trees may fill.
 fn entries_of_links(side: &Side, trees: &[Tree]) -> Vec<Entries> {
@@ -271,34 +184,6 @@ fn rows_of_roots(trees: &[Tree]) -> Vec<Row> {
         Row { lower: 0.0, upper: f64::INFINITY, entries: own.chain([(trees.len(), -1.0)]).collect() }
     };
     trees.chunk_by(|a, b| a.0 == b.0).map(row).collect()
-}
-
-/// Returns the most that trees use of a link, if each root has one block and sends it where it uses
-/// the link most. Most links then are never full, and without their rows programs are much smaller.
-fn most_use(trees: &[Tree], entries: &[(usize, f64)]) -> f64 {
-    // A tree may enter a link more than once, where it passes a switch.
-    let of_trees = entries.chunk_by(|a, b| a.0 == b.0).map(|of_tree| {
-        let used: f64 = of_tree.iter().map(|(_, part)| part).sum();
-        (trees[of_tree[0].0].0, used)
-    });
-    let of_trees: Vec<(NodeId, f64)> = of_trees.collect();
-    let of_roots = of_trees.chunk_by(|a, b| a.0 == b.0);
-    of_roots.map(|of_root| of_root.iter().map(|&(_, used)| used).fold(0.0, f64::max)).sum()
-}
-
-/// Returns parts of blocks in units, so that those of each root are a whole block. Parts that are no numbers count as
-/// nothing.
-fn whole(trees: &[Tree], parts: &[f64]) -> Vec<u32> {
-    let mut units = Vec::with_capacity(parts.len());
-    let (mut sum, mut before) = (0.0, 0);
-    for (place, part) in parts.iter().enumerate() {
-        sum += part;
-        let is_last = trees.get(place + 1).is_none_or(|next| next.0 != trees[place].0);
-        let end = if is_last { BLOCK } else { ((sum * f64::from(BLOCK)).round() as u32).clamp(before, BLOCK) };
-        units.push(end - before);
-        (sum, before) = if is_last { (0.0, 0) } else { (sum, end) };
-    }
-    units
 }
 
 /// Returns the part of the wanted rate that each root reaches.
