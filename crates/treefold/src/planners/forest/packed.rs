@@ -54,28 +54,25 @@ pub(super) struct Packed {
 /// Packs trees on a network of at least two ranks; `None` if some rank does not reach all others.
 pub(super) fn pack(topology: &Topology, wanted: Wanted) -> Option<Packed> {
     let mut packing = Packing::new(topology, wanted);
-    let is_root = |rank: &NodeId| wanted.root.is_none_or(|root| root == *rank);
-    let roots: Vec<NodeId> = topology.rank_ids().filter(is_root).collect();
-    let (mut best, mut idle) = (Packed { trees: Vec::new(), reached: 0.0, passes: 0 }, 0);
-    for pass in 0..wanted.passes {
-        packing.steepness = steepness(pass, wanted.passes);
-        for number in 0..wanted.trees {
-            for &root in &roots {
-                packing.replace(root, number as usize)?;
-            }
-        }
-        packing.relieve();
-        idle += 1;
-        if packing.reached() > best.reached * (1.0 + NEAR) {
-            best = Packed { trees: packing.trees.clone(), reached: packing.reached(), passes: 0 };
-            idle = 0;
-        }
-        best.passes = pass + 1;
-        if best.reached >= wanted.enough.min(1.0) * (1.0 - NEAR) || idle >= 2 {
-            break;
-        }
+    let mut best = Packed { trees: Vec::new(), reached: 0.0, passes: 0 };
+    packing.search(&mut best)?;
+    if has_single_ports(topology) && !best.is_enough(wanted) {
+        packing.is_crowded = true;
+        packing.search(&mut best)?;
     }
     Some(best)
+}
+
+/// Returns whether some rank has one link only, and that to a switch.
+fn has_single_ports(topology: &Topology) -> bool {
+    let has_one = |rank| matches!(topology.outgoing(rank), &[link] if !topology.is_rank(topology.link(link).target));
+    topology.rank_ids().any(has_one)
+}
+
+impl Packed {
+    fn is_enough(&self, wanted: Wanted) -> bool {
+        self.reached >= wanted.enough.min(1.0) * (1.0 - NEAR)
+    }
 }
 
 fn steepness(pass: usize, passes: usize) -> f64 {
@@ -99,6 +96,8 @@ struct Packing<'a> {
     /// The scale of prices: what the fullest link carries, and the room of the narrowest one.
     most: f64,
     least_room: f64,
+    /// Whether a search has left links too full.
+    is_crowded: bool,
 }
 
 impl<'a> Packing<'a> {
@@ -124,6 +123,7 @@ impl<'a> Packing<'a> {
             noise: (0..links).map(|_| 1.0 + 1e-6 * random.unit()).collect(),
             most: 1.0,
             least_room: 1.0,
+            is_crowded: false,
         }
     }
 
@@ -151,16 +151,54 @@ impl<'a> Packing<'a> {
         Some(())
     }
 
-    /// Puts a route in. If it passes switches and its rank has several ports, or a link of it is full, it is found once
-    /// more: routes of one tree may share links, and prices know now of those before it. Else it stays with them, so
-    /// that messages of one sender meet few others.
-    fn take(&mut self, mut route: Route) -> Route {
-        let (first, last) = (self.topology.link(route[0]), self.topology.link(route[route.len() - 1]));
-        let has_ports = || self.topology.outgoing(first.source).len() > 1;
-        let is_full = |&link: &LinkId| self.next(link) > 1.0 + NEAR;
-        if route.len() > 1 && (has_ports() || route.iter().any(is_full)) {
-            route = self.ways.rerouted((first.source, last.target), &self.prices);
+    /// Replaces all trees, pass by pass, until they are enough or get no better; `None` if some rank does not reach all
+    /// others.
+    fn search(&mut self, best: &mut Packed) -> Option<()> {
+        let is_root = |rank: &NodeId| self.wanted.root.is_none_or(|root| root == *rank);
+        let roots: Vec<NodeId> = self.topology.rank_ids().filter(is_root).collect();
+        let mut idle = 0;
+        for pass in 0..self.wanted.passes {
+            self.steepness = steepness(pass, self.wanted.passes);
+            for number in 0..self.wanted.trees {
+                for &root in &roots {
+                    self.replace(root, number as usize)?;
+                }
+            }
+            self.relieve();
+            idle += 1;
+            if self.reached() > best.reached * (1.0 + NEAR) {
+                *best = Packed { trees: self.trees.clone(), reached: self.reached(), passes: best.passes };
+                idle = 0;
+            }
+            best.passes += 1;
+            if best.is_enough(self.wanted) || idle >= 2 {
+                break;
+            }
         }
+        Some(())
+    }
+
+    /// Puts a route in. If it passes switches, it may be found once more: routes of one tree may share links, and prices
+    /// know now of those before it. That is done if its rank has several ports; and if a link of it is full, but not
+    /// before a search without that has left links too full. Other routes stay, so that messages of one sender meet few others.
+    fn take(&mut self, route: Route) -> Route {
+        let has_ports = || self.topology.outgoing(self.topology.link(route[0]).source).len() > 1;
+        let is_full = |&link: &LinkId| self.next(link) > 1.0 + NEAR;
+        if route.len() > 1 && (has_ports() || self.is_crowded && route.iter().any(is_full)) {
+            self.take_again(&route)
+        } else {
+            self.counted(route)
+        }
+    }
+
+    /// Puts in the cheapest route between the ends of one that passes switches.
+    fn take_again(&mut self, route: &[LinkId]) -> Route {
+        let ends = (self.topology.link(route[0]).source, self.topology.link(route[route.len() - 1]).target);
+        let route = self.ways.rerouted(ends, &self.prices);
+        self.counted(route)
+    }
+
+    fn counted(&mut self, route: Route) -> Route {
         self.count(&route, |load| load + 1);
         route
     }
@@ -185,7 +223,7 @@ impl<'a> Packing<'a> {
                     if route.len() > 1 && route.iter().any(is_full) {
                         let route = route.clone();
                         self.count(&route, |load| load - 1);
-                        self.trees[root][number][place] = self.take(route);
+                        self.trees[root][number][place] = self.take_again(&route);
                     }
                 }
             }

@@ -34,17 +34,31 @@ pub(super) struct Asked {
     pub is_few: bool,
 }
 
-/// Divides blocks among trees that are sorted by roots; returns the places of those that carry anything, and the units
-/// of each. Links that may be full have entries; trees with larger gains are preferred. `None` if some root would not
-/// have its whole block.
-pub(super) fn divide(trees: &[Tree], of_links: &[Entries], gains: &[f64], asked: Asked) -> Option<Vec<(usize, u32)>> {
+/// Divides blocks among trees that are sorted by roots; returns the part of each. Links that may be full have entries;
+/// trees with larger gains are preferred. `None` if some root would not have its whole block.
+pub(super) fn divide(trees: &[Tree], of_links: &[Entries], gains: &[f64], asked: Asked) -> Option<Vec<f64>> {
     let mut dictionary = packing(trees, of_links, gains, asked.wanted);
-    let mut parts = solved(&mut dictionary, trees)?;
-    if asked.is_few && dictionary.size() <= LARGEST_TABLE {
-        parts = without_small(dictionary, parts, trees);
-    }
+    let parts = solved(&mut dictionary, trees)?;
+    let is_to_do = asked.is_few && dictionary.size() <= LARGEST_TABLE;
+    Some(if is_to_do { without_small(dictionary, parts, trees) } else { parts })
+}
+
+/// Returns the places of the trees that carry at least this part of a block, or the most of their root.
+pub(super) fn large(trees: &[Tree], parts: &[f64], least: f64) -> Vec<usize> {
+    let mut first = 0;
+    let of_root = |of_root: &[Tree]| {
+        let places = first..first + of_root.len();
+        first = places.end;
+        let most = parts[places.clone()].iter().copied().fold(0.0, f64::max);
+        places.filter(move |&place| parts[place] > 0.0 && parts[place] >= least.min(most))
+    };
+    trees.chunk_by(|a, b| a.0 == b.0).flat_map(of_root).collect()
+}
+
+/// Returns the places and the units of the trees that carry anything.
+pub(super) fn units(trees: &[Tree], mut parts: Vec<f64>) -> Vec<(usize, u32)> {
     fill(trees, &mut parts);
-    Some(whole(trees, &parts).into_iter().enumerate().filter(|&(_, units)| units > 0).collect())
+    whole(trees, &parts).into_iter().enumerate().filter(|&(_, units)| units > 0).collect()
 }
 
 /// Leaves out the trees that carry least, again and again, as long as the others can take over what they carry.

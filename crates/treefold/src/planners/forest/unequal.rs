@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::columns::complete;
 use super::grown::Grown;
-use super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, most_use};
+use super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, large, most_use, units};
 use super::ways::latency_over;
 use crate::linear::{Program, Row};
 use crate::plan::Direction;
@@ -19,7 +19,9 @@ use crate::topology::{LinkId, NodeId, Topology};
 pub(super) const MOST_TREES: usize = 1200;
 /// The most edges of the trees of other forests than the best among them.
 const MOST_EDGES: usize = 1 << 16;
-/// The parts of a block from which a tree is kept, and the part of the rate that leaving others out may cost.
+/// The parts of a block from which trees are kept: a stream that carries little has few chunks, and is long on its way.
+const LEAST_PARTS: [f64; 4] = [0.0, 0.01, 0.03, 0.1];
+/// The part of the bound that unequal parts must save.
 const WORTH: f64 = 1e-3;
 /// What a lower tree is worth, as a part of what it carries.
 const LOW: f64 = 1e-3;
@@ -53,6 +55,8 @@ pub(super) struct Solved {
     pub reached: f64,
     /// What a tree pays for each link.
     pub prices: Vec<f64>,
+    /// What each tree carries, in proportion to the other trees of its root.
+    parts: Vec<f64>,
 }
 
 /// Halves of trees with their roots, and how many units of its root's block each carries.
@@ -63,7 +67,7 @@ struct Shared {
     reached: f64,
 }
 
-/// Returns forests that share blocks unequally among the trees of others and further ones, one with low trees and one
+/// Returns forests that share blocks unequally among the trees of others and further ones, one with low trees and some
 /// with few; none that is no better, and none if there are too many or no others. Cuts allow `rates` out of each root
 /// and, on the transposed network if there is one, into it, in bytes a second.
 pub(super) fn share(
@@ -80,14 +84,20 @@ pub(super) fn share(
     let side = |direction, rate| Side { topology, transposed, direction, rate, stretch };
     let down = Pool::new(side(Direction::Down, rates.0), found, |grown| Some(&grown.down));
     let up = transposed.map(|_| Pool::new(side(Direction::Up, rates.1), found, |grown| grown.up.as_ref()));
-    let forest = |is_few| {
-        let (Shared { roots, halves, units, reached }, up) = match &up {
-            Some(up) => paired(down.shared(is_few)?, up.shared(is_few)?),
-            None => (down.shared(is_few)?, None),
+    let shares = |is_few, leasts: &[f64]| -> Vec<Grown> {
+        let Some(of_down) = down.divided(is_few) else { return Vec::new() };
+        let of_up = up.as_ref().map(|up| up.divided(is_few));
+        let forest = |&least: &f64| {
+            let half = down.shared(&of_down, least);
+            let (Shared { roots, halves, units, reached }, up) = match (&up, &of_up) {
+                (Some(up), Some(of_up)) => paired(half, up.shared(of_up.as_ref()?, least)),
+                _ => (half, None),
+            };
+            (reached > best + WORTH).then(|| Grown::unequal(roots, units, BLOCK, (halves, up), reached))
         };
-        (reached > best + WORTH).then(|| Grown::unequal(roots, units, BLOCK, (halves, up), reached))
+        leasts.iter().filter_map(forest).collect()
     };
-    [false, true].into_iter().filter_map(forest).collect()
+    [shares(false, &LEAST_PARTS[..1]), shares(true, &LEAST_PARTS)].concat()
 }
 
 /// Trees among which blocks are shared, sorted by roots, and the part of the wanted rate that they reach.
@@ -113,17 +123,26 @@ impl<'a> Pool<'a> {
         Self { side, trees, reached }
     }
 
-    /// Shares blocks among low trees, and if `is_few`, among few of them, which reach almost as much as the best;
+    /// Divides blocks among low trees, and if `is_few`, among few of them, which reach almost as much as the best;
     /// `None` if some root would not have its whole block.
-    fn shared(&self, is_few: bool) -> Option<Shared> {
+    fn divided(&self, is_few: bool) -> Option<Vec<f64>> {
         let of_links = entries_of_links(&self.side, &self.trees);
         let asked = Asked { wanted: self.reached * (1.0 - SLACK), is_few };
-        let divided = divide(&self.trees, &of_links, &gains(&self.side, &self.trees), asked)?;
-        let (places, units): (Vec<usize>, Vec<u32>) = divided.into_iter().unzip();
-        let (roots, halves): (Vec<NodeId>, Vec<Half>) =
-            places.into_iter().map(|place| self.trees[place].clone()).unzip();
+        divide(&self.trees, &of_links, &gains(&self.side, &self.trees), asked)
+    }
+
+    /// Returns the trees that carry at least this part of a block. They share the parts of those that are left out.
+    fn shared(&self, parts: &[f64], least: f64) -> Shared {
+        let places = large(&self.trees, parts, least);
+        let trees: Vec<Tree> = places.iter().map(|&place| self.trees[place].clone()).collect();
+        let own = || places.iter().map(|&place| parts[place]).collect();
+        let parts = if least > 0.0 { solve(&self.side, &trees).parts } else { own() };
+        let carrying = units(&trees, parts).into_iter();
+        let (trees, units): (Vec<Tree>, Vec<u32>) =
+            carrying.map(|(place, units)| (trees[place].clone(), units)).unzip();
+        let (roots, halves): (Vec<NodeId>, Vec<Half>) = trees.into_iter().unzip();
         let reached = reached(&self.side, &halves, &units);
-        Some(Shared { roots, halves, units, reached })
+        Shared { roots, halves, units, reached }
     }
 }
 
@@ -172,7 +191,9 @@ pub(super) fn solve(side: &Side, trees: &[Tree]) -> Solved {
     let solution = Program { cost, most, rows }.solve();
     let mut prices = vec![0.0; side.topology.links().len()];
     full.iter().zip(&solution.prices).for_each(|(&link, price)| prices[link] = price.abs() * side.part(link));
-    Solved { reached: solution.values.last().copied().unwrap_or(0.0), prices }
+    let mut parts = solution.values;
+    let reached = parts.pop().unwrap_or(0.0);
+    Solved { reached, prices, parts }
 }
 
 /// Returns a row for each root: its trees carry what the last column says.

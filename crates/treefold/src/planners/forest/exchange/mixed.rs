@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::grown::Grown;
-use super::super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide};
+use super::super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, units};
 use super::branches::Branches;
 use crate::blocks::{Blocks, share};
 use crate::bound::{Concurrent, RoutingTree};
@@ -31,7 +31,8 @@ pub(super) fn mix(topology: &Topology, blocks: Option<&Blocks>, flow: &Concurren
     let trees: Vec<Tree> = grown.iter().map(|tree| (tree.root, tree.routes())).collect();
     let of_links = entries(topology, &grown, flow.rate);
     let asked = Asked { wanted: flow.reached.min(1.0) * (1.0 - SLACK), is_few: true };
-    let divided = divide(&trees, &of_links, &vec![1.0; trees.len()], asked)?;
+    let parts = divide(&trees, &of_links, &vec![1.0; trees.len()], asked)?;
+    let divided = units(&trees, parts);
     let reached = reached(&of_links, &divided);
     let (places, units): (Vec<usize>, Vec<u32>) = divided.into_iter().unzip();
     let (roots, halves): (Vec<NodeId>, Vec<Half>) = places.into_iter().map(|place| trees[place].clone()).unzip();
