@@ -178,9 +178,10 @@ impl<'a> Packing<'a> {
         Some(())
     }
 
-    /// Puts a route in. If it passes switches, it may be found once more: routes of one tree may share links, and prices
-    /// know now of those before it. That is done if its rank has several ports; and if a link of it is full, but not
-    /// before a search without that has left links too full. Other routes stay, so that messages of one sender meet few others.
+    /// Puts a route in. If it passes switches, it may be found once more: routes of one tree may share links, and
+    /// prices know now of those before it. That is done if its rank has several ports; and if a link of it is full, but
+    /// not before a search without that has left links too full. Other routes stay, so that messages of one sender meet
+    /// few others.
     fn take(&mut self, route: Route) -> Route {
         let has_ports = || self.topology.outgoing(self.topology.link(route[0]).source).len() > 1;
         let is_full = |&link: &LinkId| self.next(link) > 1.0 + NEAR;
