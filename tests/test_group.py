@@ -401,3 +401,13 @@ def test_a_new_group_is_planned_with_the_options_of_regroup():
             return team.plan.algorithm, team.plan.size_bytes
 
     assert runtime.in_threads(3, again) == [("dbtree", 1 << 10), None, ("dbtree", 1 << 10)]
+
+
+def test_who_receives_nothing_may_leave_first():
+    """A worker may send and leave before others begin the operation: its messages count."""
+
+    def work(group):
+        return group.all_to_all(np.full(2, group.worker), sizes=[0, 1, 1]).tolist()
+
+    for _ in range(10):
+        assert runtime.in_threads(3, work, network="ring:3") == [[], [0, 1, 2], [0, 1, 2]]

@@ -20,6 +20,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether messages have come whose operations have not begun.
+    pub(in crate::run::tcp) fn has_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// Returns the body of the frame that was returned last.
     pub(in crate::run::tcp) fn body(&self) -> &[u8] {
         self.returned.bytes()
