@@ -116,6 +116,7 @@ class Limit:
     targets: Final[list[str]]
     links: Final[list[str]]
 
+def check_blocks(sizes: NDArray[np.uint64]) -> None: ...
 def collective_bounds(
     topology: Topology, collective: str, root: int, blocks: NDArray[np.uint64] | None
 ) -> CollectiveBounds: ...

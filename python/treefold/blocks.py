@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treefold import checks
+from treefold._core import check_blocks
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
 from treefold.files.reading import form_of, parse_csv, parse_json, read_bytes
@@ -34,11 +35,11 @@ def matrix(given: "ArrayLike | str | os.PathLike[str]", ranks: int | None = None
 
     """
     if not isinstance(given, str | os.PathLike):
-        return _some(_sizes(given, ranks))
+        return _sizes(given, ranks)
     where = os.fspath(given)
     rows = _read(where)
     try:
-        return _some(_sizes(rows, ranks))
+        return _sizes(rows, ranks)
     except TreefoldError as error:
         raise fail(where, str(error)) from None
 
@@ -79,7 +80,14 @@ def _read(where: str) -> Any:
 
 
 def _sizes(given: "ArrayLike", ranks: int | None) -> "Blocks":
-    """Return the sizes that a matrix has, for as many ranks as it has rows if their number is None."""
+    """Return the sizes that a matrix has; the core refuses those with which no plan can be made."""
+    sizes = _numbers(given, ranks)
+    check_blocks(sizes)
+    return sizes
+
+
+def _numbers(given: "ArrayLike", ranks: int | None) -> "Blocks":
+    """Return the numbers of a matrix, for as many ranks as it has rows if their number is None."""
     import numpy as np  # it takes a tenth of a second, and most commands need none
 
     if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.shape == (ranks or len(given),) * 2:
@@ -100,14 +108,6 @@ def _sizes(given: "ArrayLike", ranks: int | None) -> "Blocks":
                 f"blocks: row {rank} has {len(row)} sizes, but there are {ranks} ranks; give a size for each"
             )
     return np.array([[_size(row, rank, other) for other in range(ranks)] for rank, row in enumerate(rows)], np.uint64)
-
-
-def _some(sizes: "Blocks") -> "Blocks":
-    """Return the sizes, some of which are above 0 beside the diagonal if there are several ranks."""
-    if len(sizes) > 1 and sizes.sum() == sizes.trace():
-        problem = "the blocks of every rank for others are empty, so nothing is sent"
-        raise TreefoldError(f"{problem}; give at least one a size")
-    return sizes
 
 
 def _is_list(value: object) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "PlanSummary",
     "Prediction",
     "Replanned",
+    "SizeBound",
     "Verdict",
 ]
 
@@ -190,8 +191,8 @@ class SizeBound(Record):
 
     Example:
         >>> bound = treefold.bound_at("ring:4", "1MiB", "all-gather")
-        >>> bound
-        SizeBound(all-gather of 1MiB: at least 24.726us, limited by the rate of all links together)
+        >>> bound.limited_by
+        'the rate of the links GPU1 -> GPU0, GPU3 -> GPU0, over which GPU1, GPU2, GPU3 send to GPU0'
         >>> bound.rate.rate_Bps, bound.rate.is_exact
         (42666666666.666664, True)
 

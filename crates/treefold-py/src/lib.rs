@@ -131,7 +131,7 @@ mod _core {
     #[pymodule_export]
     use super::plan::{Plan, plan_schema, read_plan};
     #[pymodule_export]
-    use super::planning::{Candidate, Chosen, choose, is_fabric, is_quick, plan, successors};
+    use super::planning::{Candidate, Chosen, check_blocks, choose, is_fabric, is_quick, plan, successors};
     #[pymodule_export]
     use super::run::{
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,

@@ -53,6 +53,13 @@ pub fn blocks(ranks: u32, rows: Option<&PyReadonlyArray2<'_, u64>>) -> PyResult<
     Blocks::of_rows(ranks, &rows).map_err(raise)
 }
 
+/// Refuse sizes of blocks with which no plan can be made, though there is one for each pair of ranks.
+#[pyfunction]
+pub fn check_blocks(sizes: PyReadonlyArray2<'_, u64>) -> PyResult<()> {
+    let ranks = sizes.as_array().nrows() as u32;
+    blocks(ranks, Some(&sizes)).map(drop)
+}
+
 /// Return the plan that is asked for, by a named algorithm, and the planner's proof; `listener` is told what is done.
 #[pyfunction]
 #[pyo3(signature = (request, listener=None))]

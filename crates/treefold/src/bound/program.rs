@@ -129,16 +129,21 @@ impl Scaled {
         self.passes[0] == self.passes[1] && self.reverse.iter().enumerate().all(alike)
     }
 
+    /// Lists the links whose capacity has a row in the program; mirrored links share one.
+    fn links_with_rows(&self) -> Vec<usize> {
+        let is_mirrored = self.is_mirrored();
+        let has_row = |&link: &usize| !is_mirrored || self.reverse[link].is_some_and(|back| link < back);
+        (0..self.ends.len()).filter(has_row).collect()
+    }
+
     /// Returns the price of each pair of joined nodes, of the prices of the program's rows.
     fn prices(&self, rows: &[f64]) -> BTreeMap<(NodeId, NodeId), f64> {
         let is_mirrored = self.is_mirrored();
-        let has_row = |&link: &usize| !is_mirrored || self.reverse[link].is_some_and(|back| link < back);
-        let own: Vec<usize> = (0..self.ends.len()).filter(has_row).collect();
         let mut prices = BTreeMap::new();
-        for (&link, price) in own.iter().zip(&rows[1..]) {
-            prices.insert(self.ends[link], -price);
+        for (link, price) in self.links_with_rows().into_iter().zip(&rows[1..]) {
+            let (source, target) = self.ends[link];
+            prices.insert((source, target), -price);
             if is_mirrored {
-                let (source, target) = self.ends[link];
                 prices.insert((target, source), -price);
             }
         }
@@ -192,11 +197,9 @@ impl Cuts {
         cost[nodes] = -1.0;
         let mut rows = vec![Row { lower: 0.0, upper: 0.0, entries: vec![(nodes, 1.0)] }];
         rows[0].entries.extend((0..nodes).filter(|&node| roots[node]).map(|root| (root, -1.0)));
-        let parts = broadcasts.iter().zip(&reductions).zip(&network.capacity);
-        // Mirrored links share a row.
-        rows.extend(parts.filter(|((b, r), _)| !is_mirrored || b < r).map(|((&b, &r), &upper)| {
-            let entries = vec![(b, 1.0), (r, 1.0)];
-            Row { lower: f64::NEG_INFINITY, upper, entries }
+        rows.extend(network.links_with_rows().into_iter().map(|link| {
+            let entries = vec![(broadcasts[link], 1.0), (reductions[link], 1.0)];
+            Row { lower: f64::NEG_INFINITY, upper: network.capacity[link], entries }
         }));
         let half = |ends: Vec<(NodeId, NodeId)>, columns: Vec<usize>, passes: &Vec<bool>| Half {
             ends,

@@ -25,6 +25,15 @@ pub(super) type Tree = (NodeId, Half);
 /// A link, and the trees that enter it, each with the part of the link that it fills with the whole block of its root.
 pub(super) type Entries = (LinkId, Vec<(usize, f64)>);
 
+/// Returns the entries of links, of the parts of them that each tree fills; a tree may enter a link more than once.
+pub(super) fn entries(links: usize, trees: impl Iterator<Item = Vec<(LinkId, f64)>>) -> Vec<Entries> {
+    let mut of_links: Vec<Entries> = LinkId::first(links).map(|link| (link, Vec::new())).collect();
+    for (column, parts) in trees.enumerate() {
+        parts.into_iter().for_each(|(link, part)| of_links[link.index()].1.push((column, part)));
+    }
+    of_links
+}
+
 /// How blocks are divided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::columns::complete;
 use super::grown::Grown;
-use super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, large, most_use, units};
+use super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, entries, large, most_use, units};
 use super::ways::latency_over;
 use crate::linear::{Program, Row};
 use crate::plan::Direction;
@@ -166,13 +166,8 @@ fn height(side: &Side, half: &Half) -> (f64, f64) {
 
 /// Returns the links that trees may fill.
 fn entries_of_links(side: &Side, trees: &[Tree]) -> Vec<Entries> {
-    let links = LinkId::first(side.topology.links().len());
-    let mut of_links: Vec<Entries> = links.map(|link| (link, Vec::new())).collect();
-    for (column, (_, half)) in trees.iter().enumerate() {
-        for &link in half.iter().flatten() {
-            of_links[link.index()].1.push((column, side.part(link)));
-        }
-    }
+    let parts = |(_, half): &Tree| half.iter().flatten().map(|&link| (link, side.part(link))).collect();
+    let mut of_links = entries(side.topology.links().len(), trees.iter().map(parts));
     of_links.retain(|(_, entries)| most_use(trees, entries) > 1.0);
     of_links
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::grown::Grown;
-use super::super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, units};
+use super::super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, entries, units};
 use super::branches::Branches;
 use crate::blocks::{Blocks, share};
 use crate::bound::{Concurrent, RoutingTree};
@@ -29,7 +29,7 @@ pub(super) fn mix(topology: &Topology, blocks: Option<&Blocks>, flow: &Concurren
     }
     let grown: Vec<Branches> = routed.into_iter().map(|tree| branches(topology, blocks, tree)).collect();
     let trees: Vec<Tree> = grown.iter().map(|tree| (tree.root, tree.routes())).collect();
-    let of_links = entries(topology, &grown, flow.rate);
+    let of_links = entries(topology.links().len(), grown.iter().map(|tree| loads(topology, tree, flow.rate)));
     let asked = Asked { wanted: flow.reached.min(1.0) * (1.0 - SLACK), is_few: true };
     let parts = divide(&trees, &of_links, &vec![1.0; trees.len()], asked)?;
     let divided = units(&trees, parts);
@@ -66,19 +66,7 @@ fn branches(topology: &Topology, blocks: Option<&Blocks>, tree: &RoutingTree) ->
     Branches::new(topology, tree.root, into, own)
 }
 
-/// Returns the parts of links that trees fill, if each share has `rate` bytes a second.
-fn entries(topology: &Topology, trees: &[Branches], rate: f64) -> Vec<Entries> {
-    let mut of_links: Vec<Entries> = topology.link_ids().map(|link| (link, Vec::new())).collect();
-    for (column, tree) in trees.iter().enumerate() {
-        for (link, part) in loads(topology, tree, rate) {
-            of_links[link.index()].1.push((column, part));
-        }
-    }
-    of_links.retain(|(_, entries)| !entries.is_empty());
-    of_links
-}
-
-/// Returns each link of a tree with the part of it that the tree fills; links may come more than once.
+/// Returns each link of a tree with the part of it that the tree fills, if each share has `rate` bytes a second.
 fn loads(topology: &Topology, tree: &Branches, rate: f64) -> Vec<(LinkId, f64)> {
     let part = |link, shares| (link, shares as f64 * rate / topology.link(link).bandwidth.bytes_per_second());
     let of_routes = tree.routes_with_shares().filter(|&(_, shares)| shares > 0);
