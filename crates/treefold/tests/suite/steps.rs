@@ -138,13 +138,10 @@ fn fewer_steps_than_hops_are_a_misfit_that_names_the_least_number() {
     let torus = Arc::new(from_spec("torus:4x4", None, None).unwrap());
     for (collective, least) in [(Collective::AllGather, 4), (Collective::AllReduce, 8), (Collective::AllToAll, 4)] {
         let error = plan(&torus, collective, least - 1).unwrap_err();
-        let expected = format!(
-            "steps {} is too few: on torus:4x4 the farthest rank is 4 hops away, and {collective} takes at least \
-             {least} steps",
-            least - 1
-        );
+        let few = format!("steps {} is too few: on torus:4x4 the farthest rank is 4 hops away, and ", least - 1);
         assert!(error.is_misfit());
-        assert_eq!(error.to_string(), expected);
+        assert!(error.to_string().starts_with(&few), "{error}");
+        assert!(error.to_string().contains(&format!("takes at least {least} steps; allow {least} steps")), "{error}");
         assert_eq!(plan(&torus, collective, least).unwrap().steps(), Some(least));
     }
 }

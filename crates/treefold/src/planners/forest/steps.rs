@@ -98,10 +98,15 @@ fn split(network: &Network, backwards: &Network, collective: Collective, steps: 
     let Split { up, down } = least(network, backwards, collective);
     let Some(spare) = steps.checked_sub(up + down) else {
         let (name, least, hops) = (network.topology.name(), up + down, up.max(down));
-        misfit!(
-            "steps {steps} is too few: on {name} the farthest rank is {hops} hops away, and {collective} takes at \
-             least {least} steps"
-        );
+        let unit = if hops == 1 { "hop" } else { "hops" };
+        let what = match collective {
+            Collective::AllReduce => format!(
+                "an all-reduce that gathers what it has reduced takes at least {least} steps; allow {least} steps, or \
+                 plan only one half, such as an all-gather in {down}"
+            ),
+            _ => format!("{collective} takes at least {least} steps; allow {least} steps"),
+        };
+        misfit!("steps {steps} is too few: on {name} the farthest rank is {hops} {unit} away, and {what}");
     };
     Ok(match collective {
         Collective::AllToAll => Split { up: steps, down: steps },
