@@ -30,7 +30,7 @@ const LEAST_PROGRAMS: usize = 2;
 const MOST_PROGRAMS: usize = 40;
 const MOST_PROGRAM_WORK: usize = 1 << 18;
 /// The part by which the price of a link rises that the first round fills; later steps are smaller, by the
-/// square root of the round.
+/// square root of the round. Every other program's prices stay as they are: else what it lacks may never be sent.
 const STEP: f64 = 1.2;
 /// A bound that some flow comes so near is exact enough.
 const NEAR: f64 = 1e-4;
@@ -85,8 +85,10 @@ pub(crate) fn concurrent_flow(topology: &Topology, blocks: Option<&Blocks>) -> C
             break;
         }
         mixture.begin_round();
+        let is_exact = round > rounds && (round - rounds) % 2 == 0;
+        let step = if is_exact { 0.0 } else { STEP / (round as f64).sqrt() };
         for source in topology.rank_ids() {
-            flow.send(source, rate, STEP / (round as f64).sqrt(), mixture.of(source));
+            flow.send(source, rate, step, mixture.of(source));
             trees.extend(mixture.is_fine().then(|| flow.tree(source)));
         }
         if round >= rounds {

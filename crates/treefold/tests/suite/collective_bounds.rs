@@ -111,8 +111,8 @@ proptest! {
     #[test]
     fn rates_of_all_to_alls_are_exact(topology in networks(), seed in any::<u64>()) {
         for blocks in [None, blocks(topology.ranks(), seed)] {
-            let bounds = CollectiveBounds::new(&topology, Kind::AllToAll(blocks));
-            prop_assert!(bounds.rate.exact, "{:?}: {}", bounds.rate, topology.to_json());
+            let bounds = CollectiveBounds::new(&topology, Kind::AllToAll(blocks.clone()));
+            prop_assert!(bounds.rate.exact, "{:?}: {blocks:?} {}", bounds.rate, topology.to_json());
         }
     }
 }
