@@ -140,7 +140,7 @@ pub const PLANNERS: &[Planner] = &[
     planner("multitree", "one tree for each rank, scheduled without contention", multitree::plan),
     Planner {
         collectives: Collectives::Each,
-        most_work: 300_000,
+        most_work: 1 << 20,
         ..planner("forest", "trees out of every rank at the best rate, with an order of messages", forest::plan)
     },
     planner("ps", "one parameter server, to which all ranks send and which sends to all", ps::plan),

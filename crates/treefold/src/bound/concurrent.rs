@@ -85,7 +85,7 @@ pub(crate) fn concurrent_flow(topology: &Topology, blocks: Option<&Blocks>) -> C
             break;
         }
         mixture.begin_round();
-        let is_exact = round > rounds && (round - rounds) % 2 == 0;
+        let is_exact = round > rounds && (round - rounds).is_multiple_of(2);
         let step = if is_exact { 0.0 } else { STEP / (round as f64).sqrt() };
         for source in topology.rank_ids() {
             flow.send(source, rate, step, mixture.of(source));

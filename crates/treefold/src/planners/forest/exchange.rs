@@ -35,20 +35,26 @@ const GOOD: f64 = 0.99;
 const FINE: u32 = 3;
 /// More trees a rank are not kept unless they carry so much more, as a part of it, than fewer do.
 const WORTH: f64 = 0.001;
+/// No more trees are searched once searches have looked at so many links, which takes some seconds.
+const MOST_WORK: usize = 1 << 28;
 
 /// Returns forests for all-to-alls on a network of at least two ranks: higher ones that carry more, and lower ones or
 /// with fewer trees; none if some rank does not reach all others.
 pub(super) fn grow(topology: &Topology, blocks: Option<&Blocks>) -> Vec<Grown> {
     let numbers = TREES.into_iter().filter(|&trees| trees == 1 || trees * topology.ranks() <= MOST_TREES);
     let fine = if topology.is_direct() { FINE } else { 1 };
-    let (mut kept, mut flow) = (Vec::new(), None);
+    let (mut kept, mut flow, mut work) = (Vec::new(), None, 0);
     for stretch in STRETCHES {
         let mut best = 0.0f64;
         for trees in numbers.clone() {
             let most = flow.as_ref().map_or(f64::INFINITY, |flow: &Concurrent| flow.rate);
-            let Some(grown) = forest(topology, Asked { blocks, trees, stretch, most, enough: ENOUGH }) else {
+            if work > MOST_WORK {
+                break;
+            }
+            let Some((grown, looks)) = forest(topology, Asked { blocks, trees, stretch, most, enough: ENOUGH }) else {
                 return kept;
             };
+            work += looks;
             let reached = grown.reached;
             if trees <= fine || reached >= best * (1.0 + WORTH) {
                 kept.push(grown);
@@ -73,13 +79,13 @@ pub(super) fn grow(topology: &Topology, blocks: Option<&Blocks>) -> Vec<Grown> {
     kept
 }
 
-/// Returns so many trees out of each rank.
-fn forest(topology: &Topology, asked: Asked) -> Option<Grown> {
+/// Returns so many trees out of each rank, and at how many links the search has looked.
+fn forest(topology: &Topology, asked: Asked) -> Option<(Grown, usize)> {
     let found = trees(topology, asked)?;
     let ordered = |(number, routes)| {
         let root = NodeId::new(number / asked.trees as usize);
         breadth_first(topology, root, routes, Direction::Down)
     };
     let down = found.trees.into_iter().enumerate().map(ordered).collect();
-    Some(Grown::equal(asked.trees, None, (down, None), found.reached))
+    Some((Grown::equal(asked.trees, None, (down, None), found.reached), found.work))
 }

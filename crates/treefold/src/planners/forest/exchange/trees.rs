@@ -54,6 +54,8 @@ pub(super) struct Trees {
     pub trees: Vec<Vec<Route>>,
     /// The part of the bound that they reach.
     pub reached: f64,
+    /// At how many links all searches have looked.
+    pub work: usize,
 }
 
 /// Finds trees on a network of at least two ranks; `None` if some rank does not reach all others.
@@ -77,7 +79,7 @@ pub(super) fn trees(topology: &Topology, asked: Asked) -> Option<Trees> {
             break;
         }
     }
-    Some(Trees { trees: best, reached })
+    Some(Trees { trees: best, reached, work: exchange.work })
 }
 
 /// The trees in the making, and what links carry.
@@ -106,6 +108,8 @@ struct Exchange<'a> {
     search: Shortest<f64, LinkId>,
     /// The price of the way from the root to each rank, where it is known.
     price_to: Vec<Option<f64>>,
+    /// At how many links searches have looked.
+    work: usize,
 }
 
 impl<'a> Exchange<'a> {
@@ -134,6 +138,7 @@ impl<'a> Exchange<'a> {
             random: Random::new(1),
             search: Shortest::new(topology.nodes().len()),
             price_to: Vec::new(),
+            work: 0,
         };
         exchange.prove();
         exchange
@@ -253,7 +258,6 @@ impl<'a> Exchange<'a> {
 
     /// Returns the cheapest route for the blocks of a rank; `None` if the present one is about as cheap.
     fn cheapest(&mut self, tree: &Branches, rank: NodeId, shares: u64) -> Option<Route> {
-        self.find_routes(tree, rank, shares);
         self.price_to.clear();
         self.price_to.resize(self.topology.ranks() as usize, None);
         self.price_to[tree.root] = Some(0.0);
@@ -262,6 +266,7 @@ impl<'a> Exchange<'a> {
         let last: f64 = tree.route(rank).iter().map(|&link| self.price(link, shares)).sum();
         let present = last + self.price_of_way(tree, tree.parent(rank), shares);
         let (mut least, mut best) = (present * (1.0 - LEAST_SAVED), None);
+        self.find_routes(tree, rank, shares, least);
         for source in self.topology.rank_ids().filter(|&source| source != rank && !tree.is_loose(source)) {
             let last = self.search.cost(source);
             if last < least {
@@ -274,12 +279,15 @@ impl<'a> Exchange<'a> {
         best.map(|source| self.route_from(source))
     }
 
-    /// Finds the cheapest routes into a rank that pass no other rank, but for those that are loose.
-    fn find_routes(&mut self, tree: &Branches, rank: NodeId, shares: u64) {
+    /// Finds the cheapest routes into a rank that cost less than `most` and pass no other rank, but for those that are
+    /// loose.
+    fn find_routes(&mut self, tree: &Branches, rank: NodeId, shares: u64, most: f64) {
         self.search.start(rank);
-        while let Some((node, cost)) = self.search.settle() {
+        while let Some((node, cost)) = self.search.settle().filter(|&(_, cost)| cost < most) {
             if node == rank || !self.topology.is_rank(node) || tree.is_loose(node) {
-                for &link in self.topology.incoming(node) {
+                let links = self.topology.incoming(node);
+                self.work += links.len();
+                for &link in links {
                     let price = cost + self.price(link, shares);
                     self.search.offer(self.topology.link(link).source, price, link);
                 }

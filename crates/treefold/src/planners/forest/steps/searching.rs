@@ -9,8 +9,10 @@ use crate::topology::{NodeId, Topology};
 
 /// The numbers of chunks of each root that are tried.
 const CHUNKS: [u32; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16];
-/// How much may be searched in all, as [`Network::work`] counts it, but for what comes first.
+/// How much may be searched for each number of steps, as [`Network::work`] counts it, but for what comes first.
 const WORK: u64 = 40_000_000;
+/// So many numbers of steps one after the other that save no rounds end the search.
+const IDLE: u32 = 2;
 /// Numbers of rounds that differ by less than this part are equal.
 const ROUNDING: f64 = 1e-9;
 
@@ -80,23 +82,26 @@ struct Best {
     schedule: Schedule,
 }
 
-/// Returns the best schedule that is found of at most `most` steps, which must be enough to reach every rank. More
-/// steps are only taken if they save rounds.
-pub(super) fn schedule(network: &Network, most: u32) -> Schedule {
+/// Returns the best schedules that are found of at most `most` steps, which must be enough to reach every rank. Each
+/// has more steps than the one before, and fewer rounds. A higher
+/// limit adds schedules, and changes none.
+pub(super) fn schedules(network: &Network, most: u32) -> Vec<Schedule> {
     let hops = network.hops();
+    let (mut best, mut found, mut rounds, mut idle) = (None, Vec::new(), f64::INFINITY, 0);
     // With twice the steps that the farthest rank needs, data may wait as often as they travel.
-    let most = most.min(2 * hops + 2);
-    let mut best = None;
-    for steps in hops..=most {
-        // The last search matters most, and the others together do as much.
-        let others = 2 * u64::from((most - hops).max(1));
-        let left = if steps == most { WORK } else { WORK / others };
-        search(network, steps as usize, left, &mut best);
-        if best.as_ref().is_some_and(|best| best.rounds <= network.least * (1.0 + ROUNDING)) {
+    for steps in hops..=most.min(2 * hops + 2) {
+        search(network, steps as usize, WORK, &mut best);
+        let Best { rounds: fewest, schedule } = best.as_ref().expect("there are enough steps");
+        idle += 1;
+        if *fewest < rounds * (1.0 - ROUNDING) {
+            found.push(schedule.clone());
+            (rounds, idle) = (*fewest, 0);
+        }
+        if idle == IDLE || rounds <= network.least * (1.0 + ROUNDING) {
             break;
         }
     }
-    best.expect("there are enough steps").schedule
+    found
 }
 
 /// Looks for a better schedule of so many steps. Numbers of chunks with which links can be full come first.
