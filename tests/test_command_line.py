@@ -199,4 +199,6 @@ def test_an_algorithm_that_reads_the_simulator_may_be_named_with_one():
     readers = [name for name, each in treefold.algorithms().items() if each.reads_simulator]
     assert readers == ["innet"]
     assert printed("plan", "dgx2:planes=1", "-a", "innet", "--simulator", "packet")
-    assert "only auto compares plans, but ring is named" in refused("plan", "ring:4", "-a", "Ring", "--simulator", "flow")
+    assert "only auto compares plans, but ring is named" in refused(
+        "plan", "ring:4", "-a", "Ring", "--simulator", "flow"
+    )

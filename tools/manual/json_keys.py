@@ -82,8 +82,8 @@ FURTHER: dict[str, dict[str, str]] = {
 """Keys that stand in no record, and what they mean."""
 _OTHERS = (
     "`treefold machine --json` prints the value of each option of the machine by its name, `treefold reproduce FIGURE "
-    "--json` the figure's folder and claims, and `treefold algorithms --json` without a name such an object as below by "
-    "the name of each algorithm."
+    "--json` the figure's folder and claims, and `treefold algorithms --json` without a name an object as below by the "
+    "name of each algorithm."
 )
 
 

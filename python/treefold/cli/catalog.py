@@ -18,12 +18,17 @@ from treefold.options import Machine
 from treefold.report.align import align
 from treefold.results import Algorithm
 
-
 _WORDS = (
     "# plans: all-reduces only; all, the others derived from the all-reduce; or each in its own way",
     "# streamed: each node passes chunks on as they arrive",
     "# with the name of an algorithm: where it comes from, what it fits, and what it costs",
 )
+_PLANS = {
+    "all-reduce": "all-reduces only",
+    "all": "all collectives, the others derived from the all-reduce",
+    "each": "all collectives, each in its own way",
+}
+"""What an algorithm plans, by the word that the table has for it."""
 _WIDTH = 100
 """The most columns of a line."""
 
@@ -77,7 +82,7 @@ def _facts(algorithm: Algorithm) -> dict[str, str]:
         "algorithm": algorithm.name,
         "idea": algorithm.summary,
         "source": algorithm.source,
-        "plans": algorithm.collectives,
+        "plans": _PLANS[algorithm.collectives],
         "fits": algorithm.fits,
         "cost": algorithm.cost,
         "takes long": "" if most is None else f"where ranks times links exceed {most:,}: auto leaves it out there",

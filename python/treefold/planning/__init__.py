@@ -21,8 +21,8 @@ class Planned(NamedTuple):
 
 def _entry(planner: _core.Algorithm) -> Algorithm:
     """Return an entry of the core's table; what is a list there is a tuple, as nothing may change it."""
-    values = {each.name: getattr(planner, each.name) for each in fields(Algorithm)}
-    return Algorithm(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+    values: dict[str, Any] = {each.name: getattr(planner, each.name) for each in fields(Algorithm)}
+    return Algorithm(**values | {"limits": tuple(planner.limits), "options": tuple(planner.options)})
 
 
 PLANNERS = {each.name: _entry(each) for each in _core.algorithms()}
