@@ -8,7 +8,8 @@ import sys
 import pytest
 import typer
 
-from commands import TREEFOLD, command
+import treefold
+from commands import TREEFOLD, command, output, printed, refused
 from treefold.cli.main import app, main
 from treefold.cli.wording import in_options
 
@@ -171,3 +172,33 @@ def test_a_python_that_is_too_old_is_named_in_one_line():
 )
 def test_the_command_line_says_options_where_the_library_says_parameters(said, shown):
     assert in_options(said) == shown
+
+
+def test_the_table_of_algorithms_has_a_hundred_columns_at_most():
+    lines = printed("algorithms").splitlines()
+    assert max(map(len, lines)) <= 100
+    assert [line.split()[0] for line in lines if not line.startswith("#")] == ["algorithm", *treefold.algorithms()]
+
+
+@pytest.mark.parametrize("name", treefold.algorithms())
+def test_all_is_told_of_an_algorithm(name):
+    known = treefold.algorithms()[name]
+    text = printed("algorithms", name.upper())
+    assert max(map(len, text.splitlines())) <= 100
+    told = " ".join(text.split())
+    assert all(each in told for each in (name, known.summary, known.source, known.fits, known.cost))
+    assert all(f"--{each.replace('_', '-')}" in told for each in known.options)
+    assert output("algorithms", name) == output("algorithms")[name] == known.as_dict()
+
+
+def test_an_unknown_algorithm_is_refused():
+    assert "'rings' is unknown; did you mean ring or ring2d?" in refused("algorithms", "rings")
+
+
+def test_an_algorithm_that_reads_the_simulator_may_be_named_with_one():
+    readers = [name for name, each in treefold.algorithms().items() if each.reads_simulator]
+    assert readers == ["innet"]
+    assert printed("plan", "dgx2:planes=1", "-a", "innet", "--simulator", "packet")
+    assert "only auto compares plans, but ring is named" in refused(
+        "plan", "ring:4", "-a", "Ring", "--simulator", "flow"
+    )

@@ -40,6 +40,7 @@ def values():
     packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, simulator="packet")
     together = treefold.simulate_together([ring, ring], background_load=0.1)
     return [
+        treefold.algorithms()["forest"],
         treefold.describe("dgx2:planes=6"),
         treefold.check(ring),
         treefold.bound("dgx2"),

@@ -32,8 +32,14 @@ def read_options(what: str, given: dict[str, Any]) -> dict[str, Any]: ...
 class Algorithm:
     name: Final[str]
     summary: Final[str]
+    source: Final[str]
+    fits: Final[str]
+    cost: Final[str]
     collectives: Final[Literal["all-reduce", "all", "each"]]
     in_network: Final[bool]
+    reads_simulator: Final[bool]
+    options: Final[list[str]]
+    limits: Final[list[str]]
     most_work: Final[int | None]
     gap: Final[str]
 

@@ -3,18 +3,18 @@
 from treefold import _core, planning, progress
 from treefold._core import Plan
 from treefold.planning.request import Request
-from treefold.results import Candidate, Choice
+from treefold.results import Algorithm, Candidate, Choice
 
 
-def algorithms() -> dict[str, str]:
-    """Return the name and a summary of every algorithm.
+def algorithms() -> dict[str, Algorithm]:
+    """Return all algorithms by name: what each is, where it comes from, what it fits, plans, keeps and costs.
 
     Example:
-        >>> "multitree" in treefold.algorithms()
-        True
+        >>> treefold.algorithms()["multitree"].source
+        'Huang et al., MultiTree, ISCA 2021'
 
     """
-    return {name: each.summary for name, each in planning.PLANNERS.items()}
+    return dict(planning.PLANNERS)
 
 
 def names() -> list[str]:

@@ -1,9 +1,50 @@
-"""What a plan is in a few numbers, and why `auto` chose it."""
+"""What an algorithm is, what a plan is in a few numbers, and why `auto` chose it."""
 
 from dataclasses import dataclass
 
 from treefold._core import format_size
 from treefold.records import Record, keyed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm(Record):
+    """An algorithm that makes plans: its entry in the core's table of planners.
+
+    Attributes:
+        name: The name that papers use, in lower case.
+        summary: A description in a few words.
+        source: The paper or library that it follows; treefold if it is our own.
+        fits: The networks that it fits, and what it is good for.
+        cost: What planning costs, in a few words.
+        collectives: The collectives that it plans: `all-reduce` only, `all`, derived from the all-reduce, or `each` in
+            a way of its own.
+        in_network: Whether switches reduce in its plans.
+        limits: Those of its options that are limits, which its plans keep.
+        options: The planner options that are its own, limits and others.
+        reads_simulator: Whether it reads `simulator`: for the packet simulator, it lets no rank relay.
+        most_work: The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
+            None if it always does.
+        gap: What the gap means that it proves; `{}` stands for the gap in percent. It is empty if it proves nothing.
+
+    Example:
+        >>> forest = treefold.algorithms()["forest"]
+        >>> forest.collectives, forest.limits, forest.source
+        ('each', ('steps',), 'Edmonds, 1973; Zhao et al., ForestColl, 2024')
+
+    """
+
+    name: str
+    summary: str
+    source: str
+    fits: str
+    cost: str
+    collectives: str
+    in_network: bool
+    limits: tuple[str, ...]
+    options: tuple[str, ...]
+    reads_simulator: bool
+    most_work: int | None
+    gap: str
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, SupportsIndex
 
-from treefold import checks
+from treefold import checks, planning
 from treefold._core import Topology, format_size, region_entries
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
@@ -116,7 +116,7 @@ def switch_tables(
             entry = SwitchEntry(number, region.start, region.size_bytes, each.source, targets, each.operands)
             tables.setdefault(each.switch, []).append(entry)
     if not tables:
-        raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose innet, innet-push or innet-pull")
+        raise TreefoldError(f"no switch multicasts in plans of {algorithm}; choose {planning.reducers()}")
     return {switch: tables[switch] for switch in sorted(tables, key=_in_order)}
 
 

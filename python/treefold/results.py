@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from treefold import checks
 from treefold._core import Plan, format_bandwidth, format_size, format_time
 from treefold.packet_results import FabricReport, LinkUtilization, PacketReport, short_buffers
-from treefold.plan_results import Candidate, Choice, NetworkCounts, PlanSummary
+from treefold.plan_results import Algorithm, Candidate, Choice, NetworkCounts, PlanSummary
 from treefold.records import Record, Table, hidden, inline, keyed, optional
 
 __all__ = [
+    "Algorithm",
     "Bound",
     "BoundReport",
     "Candidate",

@@ -1,13 +1,13 @@
-"""A page for each algorithm: its idea and cost from the head of its module, a picture of a tree, and its options."""
+"""A page for each algorithm: its entry in the core's table, the head of its module, and a picture of a tree."""
 
 import re
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
 import treefold
 from tools.manual import pictures
-from treefold import declared, planning
-from treefold.planning.request import planners_with
+from treefold.results import Algorithm
 
 CORE = Path(__file__).resolve().parents[2] / "crates" / "treefold" / "src" / "planners"
 MODULES = {"innet-pull": "in_network", "innet-push": "in_network"}
@@ -35,32 +35,53 @@ def write(pages: Path) -> list[tuple[str, str]]:
     folder = pages / "algorithms"
     folder.mkdir()
     listed = treefold.algorithms()
-    rows = [f"| [`{name}`]({name}.md) | {planning.collectives(name)} | {listed[name]} |" for name in listed]
+    rows = [f"| [`{name}`]({name}.md) | {each.collectives} | {each.summary} |" for name, each in listed.items()]
     (folder / "index.md").write_text("\n".join([HEAD, *rows, ""]), encoding="utf-8")
-    for name, summary in listed.items():
-        (folder / f"{name}.md").write_text(_page(name, summary, folder), encoding="utf-8")
+    for name, each in listed.items():
+        (folder / f"{name}.md").write_text(_page(each, folder), encoding="utf-8")
     return [("All algorithms", "algorithms/index.md"), *((name, f"algorithms/{name}.md") for name in listed)]
 
 
-def _page(name: str, summary: str, folder: Path) -> str:
+def _page(algorithm: Algorithm, folder: Path) -> str:
+    name, summary = algorithm.name, algorithm.summary
     network = NETWORKS.get(name, "torus:4x4")
     plan = treefold.plan(network, name)
     (folder / f"{name}.svg").write_bytes(pictures.tree(plan, treefold.topology(network)))
     parts = [
         f"# {name}\n\n*{summary[0].upper()}{summary[1:]}.*",
-        _head(name),
+        _facts(algorithm),
+        f"## How it works\n\n{_head(name)}",
         f"## A tree of it\n\n{pictures.caption(plan, network)}\n\n![A tree of {name} on {network}]({name}.svg)",
         f"## Try it\n\n```sh\ntreefold plan {network} -a {name}\n```",
-        _options(name),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(algorithm: Algorithm) -> str:
+    """Return the entry of the table as a list."""
+    most = algorithm.most_work
+    others = [each for each in algorithm.options if each not in algorithm.limits]
+    facts = {
+        "Source": algorithm.source,
+        "Collectives": algorithm.collectives,
+        "Fits": algorithm.fits,
+        "Cost": algorithm.cost,
+        "Takes long": "" if most is None else f"where ranks times links exceed {most:,}; `auto` leaves it out there",
+        "Limits": _linked(algorithm.limits) or "none",
+        "Further options": _linked(others),
+    }
+    return "\n".join(f"- **{fact}:** {text}" for fact, text in facts.items() if text)
+
+
+def _linked(options: Sequence[str]) -> str:
+    return ", ".join(f"[`{each}`](../options.md)" for each in options)
 
 
 def _head(name: str) -> str:
-    """Return the head of the algorithm's module as Markdown, which says what it costs and what it fits."""
+    """Return the head of the algorithm's module as Markdown, which says what it costs."""
     text = _documentation(name)
-    assert "Cost:" in text and "Fits:" in text, f"the module of {name} does not say what it costs, or what it fits"
-    return re.sub(r"\b(Cost|Fits):", r"**\1:**", text)
+    assert "Cost:" in text, f"the module of {name} does not say what it costs"
+    return re.sub(r"\bCost:", "**Cost:**", text)
 
 
 def _documentation(name: str) -> str:
@@ -68,12 +89,3 @@ def _documentation(name: str) -> str:
     source = (CORE / f"{module}.rs").read_text(encoding="utf-8")
     lines = [line[4:] for line in takewhile(lambda line: line.startswith("//!"), source.splitlines())]
     return re.sub(r"\[(`[^`]*`)\](\([^)]*\))?", r"\1", "\n".join(lines))
-
-
-def _options(name: str) -> str:
-    """Return a list of the options that the algorithm has beside those of all planners."""
-    options = [each for each in declared.options("planner") if name in (planners_with(each) or ())]
-    if not options:
-        return ""
-    listed = ", ".join(f"[`{each}`](../options.md)" for each in options)
-    return f"## Options\n\nThis algorithm has the options {listed}."

@@ -12,6 +12,7 @@ from treefold.records import Record
 RECORDS: dict[str, type[Record]] = {
     "topology": results.NetworkSummary,
     "plan": results.PlanSummary,
+    "algorithms": results.Algorithm,
     "check": results.Verdict,
     "replan": results.Replanned,
     "simulate": results.Prediction,
@@ -80,9 +81,9 @@ FURTHER: dict[str, dict[str, str]] = {
 }
 """Keys that stand in no record, and what they mean."""
 _OTHERS = (
-    "`treefold algorithms --json` prints the summary of each algorithm by its name, `treefold machine --json` the "
-    "value of each option of the machine by its name, and `treefold reproduce FIGURE --json` the figure's folder and "
-    "claims."
+    "`treefold machine --json` prints the value of each option of the machine by its name, `treefold reproduce FIGURE "
+    "--json` the figure's folder and claims, and `treefold algorithms --json` without a name an object as below by the "
+    "name of each algorithm."
 )
 
 

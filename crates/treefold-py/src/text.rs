@@ -74,29 +74,51 @@ pub struct Algorithm {
     name: &'static str,
     /// What it does, in one line.
     summary: &'static str,
+    /// The paper or library that it follows.
+    source: &'static str,
+    /// The networks that it fits, and what it is good for.
+    fits: &'static str,
+    /// What planning costs, in a few words.
+    cost: &'static str,
     /// The collectives that it plans: `all-reduce`, `all`, or `each`.
     collectives: &'static str,
     /// Whether switches reduce in its plans.
     in_network: bool,
+    /// Whether it reads by which simulator its plan will be judged.
+    reads_simulator: bool,
+    /// The names of the options that are its own.
+    options: Vec<&'static str>,
+    /// The names of those of its options that are limits, which it keeps.
+    limits: Vec<&'static str>,
     /// The most ranks times links for which its planner takes seconds only; None if it always does.
     most_work: Option<usize>,
     /// What the gap means that the planner proves; {} stands for the gap in percent. It is empty if it proves nothing.
     gap: &'static str,
 }
 
+impl Algorithm {
+    fn of(planner: &planners::Planner) -> Self {
+        Self {
+            name: planner.name,
+            summary: planner.summary,
+            source: planner.source,
+            fits: planner.fits,
+            cost: planner.cost,
+            collectives: planner.collectives.words(),
+            in_network: planner.in_network,
+            reads_simulator: planner.reads_simulator,
+            options: planner.options(),
+            limits: planner.limits(),
+            most_work: Some(planner.most_work).filter(|&most| most < usize::MAX),
+            gap: planner.gap,
+        }
+    }
+}
+
 /// Return all algorithms.
 #[pyfunction]
 pub fn algorithms() -> Vec<Algorithm> {
-    let all = planners::PLANNERS.iter();
-    all.map(|&planners::Planner { name, summary, collectives, in_network, most_work, gap, .. }| Algorithm {
-        name,
-        summary,
-        collectives: collectives.words(),
-        in_network,
-        most_work: Some(most_work).filter(|&most| most < usize::MAX),
-        gap,
-    })
-    .collect()
+    planners::PLANNERS.iter().map(Algorithm::of).collect()
 }
 
 /// Return the name of `known` that `text` means, whatever its case, hyphens and underscores; errors call it a `what`.

@@ -1,6 +1,6 @@
 //! Planners: functions that make a plan for a topology, of an all-reduce or each collective, one file per algorithm.
 //!
-//! To add a planner, add a file with a function `plan`, and a line in [`PLANNERS`].
+//! To add a planner, add a file with a function `plan`, and an entry in [`PLANNERS`] (`planners/table.rs`).
 
 mod blink;
 pub mod cheapest;
@@ -29,6 +29,7 @@ mod shares;
 pub mod spanning;
 mod stripe;
 pub mod surviving;
+mod table;
 mod topoadopt;
 mod tour;
 
@@ -36,40 +37,15 @@ use std::sync::Arc;
 
 pub use options::{Heights, Options, Starts, TreeRate};
 pub use proof::Proof;
+use table::Plans;
+pub use table::{Collectives, PLANNERS, Planner, planner_named};
 
 use crate::blocks::Blocks;
-use crate::error::{Error, Result, named};
+use crate::error::{Error, Result};
 use crate::options::Options as _;
 use crate::plan::{Chunk, Collective, Draft, Plan, derive};
 use crate::topology::{NodeId, Topology};
 use crate::{bail, misfit};
-
-/// An algorithm that makes plans.
-pub struct Planner {
-    /// The name that papers use, in lower case.
-    pub name: &'static str,
-    /// A description in a few words.
-    pub summary: &'static str,
-    /// The collectives that it plans.
-    pub collectives: Collectives,
-    /// Whether switches reduce in its plans.
-    pub in_network: bool,
-    /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
-    pub most_work: usize,
-    /// What its `Proof::gap` means; `{}` stands for the gap in percent. It is empty if the planner proves nothing.
-    pub gap: &'static str,
-    plan: Plans,
-}
-
-/// The function that makes a plan of an all-reduce, or of the collective that the options name, or returns why the
-/// algorithm does not fit the network and which one would. From a plan of an all-reduce others are derived.
-#[derive(Clone, Copy)]
-enum Plans {
-    /// It makes a plan at once.
-    Quick(fn(&Arc<Topology>, &Options) -> Result<Draft>),
-    /// It takes a while, tells what it does, and proves how good the plan is. It plans all-reduces.
-    Proven(fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>),
-}
 
 /// A function that long work tells what it does. If it returns false, the work ends with an error that is an
 /// interruption.
@@ -81,193 +57,9 @@ struct Planned {
     proof: Proof,
 }
 
-/// The collectives that an algorithm plans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Collectives {
-    /// All-reduces, and no other.
-    AllReduce,
-    /// All collectives: each is a part of its all-reduce, or its blocks travel along the same trees.
-    Derived,
-    /// All collectives: each has a plan of its own.
-    Each,
-}
-
-impl Collectives {
-    /// Returns a few words for tables.
-    ///
-    /// ```
-    /// use treefold::planners::PLANNERS;
-    ///
-    /// let words = |name| PLANNERS.iter().find(|one| one.name == name).map(|planner| planner.collectives.words());
-    /// assert_eq!((words("ring"), words("forest"), words("p2p")), (Some("all"), Some("each"), Some("all-reduce")));
-    /// ```
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::AllReduce => "all-reduce",
-            Self::Derived => "all",
-            Self::Each => "each",
-        }
-    }
-}
-
-/// All algorithms of the core.
-///
-/// ```
-/// use std::sync::Arc;
-/// use treefold::planners::{self, Options, PLANNERS};
-/// use treefold::topology::from_spec;
-///
-/// let line = Arc::new(from_spec("line:4", None, None)?);
-/// let refuses = |name| planners::plan(name, &line, &Options::default()).is_err();
-/// let names = PLANNERS.iter().map(|planner| planner.name);
-/// assert_eq!(names.filter(|name| refuses(name)).next(), Some("ring2d"), "a line has no rows and columns");
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub const PLANNERS: &[Planner] = &[
-    planner("ring", "one ring, one direction", ring::plan),
-    planner(
-        "multiring",
-        "a ring in each direction; on 2-D tori two edge-disjoint Hamiltonian cycles in each direction",
-        multiring::plan,
-    ),
-    Planner {
-        collectives: Collectives::AllReduce,
-        ..planner("ring2d", "rings along rows and columns, four at once", ring2d::plan)
-    },
-    planner("dbtree", "NCCL's double binary tree, streamed", dbtree::plan),
-    planner("halving-doubling", "recursive halving and doubling", halving_doubling::plan),
-    planner("hdrm", "halving-doubling with ranks mapped to a BiGraph", hdrm::plan),
-    planner("multitree", "one tree for each rank, scheduled without contention", multitree::plan),
-    Planner {
-        collectives: Collectives::Each,
-        most_work: 1 << 20,
-        ..planner("forest", "trees out of every rank at the best rate, with an order of messages", forest::plan)
-    },
-    planner("ps", "one parameter server, to which all ranks send and which sends to all", ps::plan),
-    Planner {
-        collectives: Collectives::AllReduce,
-        ..planner("p2p", "every rank sends its vector to every other", p2p::plan)
-    },
-    planner(
-        "psld",
-        "several parameter servers, each with a part of the vector in proportion to its bandwidth",
-        psld::plan,
-    ),
-    planner("plink", "two levels: groups of nearby ranks, each with an aggregator", plink::plan),
-    planner("topoadopt", "a few spanning trees and their shares, by simulated annealing", topoadopt::plan),
-    Planner {
-        in_network: true,
-        ..planner("innet-pull", "each rank pulls its part of the sum through switches that add it up", in_network::pull)
-    },
-    Planner {
-        in_network: true,
-        ..planner(
-            "innet-push",
-            "each part of the vector goes to a home switch, which reduces and multicasts it",
-            in_network::push,
-        )
-    },
-    Planner {
-        most_work: 300_000,
-        gap: "the bound is at most {} above this rate",
-        ..proven(
-            "packing",
-            "spanning trees with the largest total rate, packed by column generation, streamed",
-            packing::plan,
-        )
-    },
-    Planner {
-        in_network: true,
-        gap: "the in-network bound is at most {} above this rate",
-        ..proven(
-            "innet",
-            "trees of switches that reduce and multicast, packed by column generation, streamed",
-            innet::plan,
-        )
-    },
-    Planner {
-        most_work: 300_000,
-        gap: "the best choice of the trees that were grown is at most {} above this rate",
-        ..proven(
-            "mtree",
-            "low spanning trees over links of high bandwidth, with shares by a branch and bound (MTree), streamed",
-            mtree::plan,
-        )
-    },
-    Planner {
-        most_work: 30_000,
-        gap: "at most {} of the trees might not be needed",
-        ..proven(
-            "blink",
-            "the fewest trees of one root that together reach 95 % of that root's best rate (Blink), streamed",
-            blink::plan,
-        )
-    },
-];
-
-/// Returns a planner of all-reduces that makes a plan at once.
-const fn planner(
-    name: &'static str,
-    summary: &'static str,
-    plan: fn(&Arc<Topology>, &Options) -> Result<Draft>,
-) -> Planner {
-    usual(name, summary, Plans::Quick(plan))
-}
-
-/// Returns a planner of all-reduces that needs linear programs and proves how good its plans are.
-const fn proven(
-    name: &'static str,
-    summary: &'static str,
-    plan: fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>,
-) -> Planner {
-    usual(name, summary, Plans::Proven(plan))
-}
-
-/// Returns a planner with what is usual: it is quick on every network, and in its plans switches only forward.
-const fn usual(name: &'static str, summary: &'static str, plan: Plans) -> Planner {
-    let (collectives, in_network, most_work) = (Collectives::Derived, false, usize::MAX);
-    Planner { name, summary, collectives, in_network, most_work, gap: "", plan }
-}
-
-impl Planner {
-    /// Returns whether `auto` asks the planner only if the plans of all others are more than 1 % above the bound, as it
-    /// takes longest.
-    pub(crate) fn is_costly(&self) -> bool {
-        matches!(self.plan, Plans::Proven(_))
-    }
-
-    /// Returns whether the planner takes seconds at most on a network.
-    ///
-    /// ```
-    /// use treefold::topology::from_spec;
-    ///
-    /// let forest = treefold::planners::planner_named("forest")?;
-    /// assert!(forest.is_quick(&from_spec("torus:8x8", None, None)?));
-    /// assert!(!forest.is_quick(&from_spec("torus:32x32", None, None)?));
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn is_quick(&self, topology: &Topology) -> bool {
-        topology.ranks() as usize * topology.links().len() <= self.most_work
-    }
-}
-
 /// The most ranks: one tree for each has a thousand million edges in all. More would not fit into memory, nor their
 /// steps into 16 bits.
 const MAX_RANKS: u32 = 1 << 14;
-
-/// Returns the planner of this name.
-///
-/// # Errors
-/// If the name is unknown.
-///
-/// ```
-/// assert!(treefold::planners::planner_named("innet")?.in_network);
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub fn planner_named(algorithm: &str) -> Result<&'static Planner> {
-    let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
-    named("algorithm", algorithm, &known)
-}
 
 /// Returns whether any switch of a network both reduces and multicasts.
 ///

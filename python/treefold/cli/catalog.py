@@ -2,42 +2,96 @@
 
 import json
 import textwrap
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from treefold import auto, declared, planning
+from treefold import auto, checks, declared
+from treefold.cli.groups import completing, flag_named
 from treefold.cli.options import Json, read_machine
 from treefold.cli.terminal import show
 from treefold.errors import TreefoldError
 from treefold.options import Machine
 from treefold.report.align import align
+from treefold.results import Algorithm
+
+_WORDS = (
+    "# plans: all-reduces only; all, the others derived from the all-reduce; or each in its own way",
+    "# streamed: each node passes chunks on as they arrive",
+    "# with the name of an algorithm: where it comes from, what it fits, and what it costs",
+)
+_PLANS = {
+    "all-reduce": "all-reduces only",
+    "all": "all collectives, the others derived from the all-reduce",
+    "each": "all collectives, each in its own way",
+}
+"""What an algorithm plans, by the word that the table has for it."""
+_WIDTH = 100
+"""The most columns of a line."""
 
 
-def algorithms(as_json: Json = False) -> None:
-    """List all algorithms.
+def algorithms(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ALGORITHM",
+            help="An algorithm, of which all is told; without it, list all.",
+            autocompletion=completing(auto.algorithms()),
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List all algorithms, or tell all about one.
 
     Examples:
     treefold algorithms
+    treefold algorithms forest
 
     """
     listed = auto.algorithms()
-    show(listed, as_json, lambda: _table(listed))
+    if name is None:
+        show({each.name: each.as_dict() for each in listed.values()}, as_json, lambda: _table(listed.values()))
+    else:
+        entry = listed[checks.name("algorithm", name, listed)]
+        show(entry.as_dict(), as_json, lambda: _entry_of(entry))
 
 
-def _table(listed: dict[str, str]) -> str:
+def _table(listed: Iterable[Algorithm]) -> str:
     """Return rows of all algorithms with the collectives that they plan, and explain the words of the table."""
     head = ["algorithm", "plans", "idea"]
-    rows = [[name, planning.collectives(name), summary] for name, summary in listed.items()]
+    rows = [[each.name, each.collectives, each.summary] for each in listed]
     return "\n".join([align([head, *rows], left={0, 1, 2}), *_WORDS])
 
 
-_WORDS = (
-    "# plans: all-reduces only; all, with the others derived from the all-reduce; or each in a way of its own",
-    "# streamed: each node passes chunks on as they arrive",
-)
+def _entry_of(algorithm: Algorithm) -> str:
+    """Return all about an algorithm: names and values in two columns; a long value goes on below itself."""
+    facts = _facts(algorithm)
+    width = _WIDTH - max(map(len, facts)) - 2
+    lines = {key: textwrap.wrap(value, width, break_on_hyphens=False) for key, value in facts.items() if value}
+    rows = [[key if at == 0 else "", line] for key, wrapped in lines.items() for at, line in enumerate(wrapped)]
+    return align(rows, left={0, 1})
+
+
+def _facts(algorithm: Algorithm) -> dict[str, str]:
+    """Return what is known of an algorithm by the names that a reader sees; what is empty is left out."""
+    most = algorithm.most_work
+    return {
+        "algorithm": algorithm.name,
+        "idea": algorithm.summary,
+        "source": algorithm.source,
+        "plans": _PLANS[algorithm.collectives],
+        "fits": algorithm.fits,
+        "cost": algorithm.cost,
+        "takes long": "" if most is None else f"where ranks times links exceed {most:,}: auto leaves it out there",
+        "proves": algorithm.gap.format("so many percent"),
+        "switches": "reduce in its plans" if algorithm.in_network else "only forward in its plans",
+        "relays": "ranks relay nothing if --simulator packet is given" if algorithm.reads_simulator else "",
+        "limits": ", ".join(map(flag_named, algorithm.limits)),
+        "options": ", ".join(flag_named(each) for each in algorithm.options if each not in algorithm.limits),
+    }
 
 
 def machine(

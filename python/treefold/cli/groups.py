@@ -38,7 +38,7 @@ def quantity(option: str, parse: Callable[[str], float], text: str | None) -> fl
 
 def flags_given(*groups: Any) -> list[str]:
     """Return the flags of the options of groups that are given; None stands for an option that is not."""
-    return [_flag_named(name) for group in groups for name, value in vars(group).items() if value is not None]
+    return [flag_named(name) for group in groups for name, value in vars(group).items() if value is not None]
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -109,10 +109,11 @@ def _from_metadata(of: "Field[Any]", hint: Any) -> Any:
 
 
 def _flag(of: "Field[Any]") -> str:
-    return of.metadata.get("flag") or _flag_named(of.name)
+    return of.metadata.get("flag") or flag_named(of.name)
 
 
-def _flag_named(name: str) -> str:
+def flag_named(name: str) -> str:
+    """Return the flag of the option that is a field of this name."""
     return f"--{name.replace('_', '-')}"
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treefold import _core, auto, networks, plans, simulation
+from treefold import _core, auto, checks, networks, planning, plans, simulation
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Json, Network, NetworkOptions, PlannerOptions, PlanOptions, one_algorithm
@@ -17,9 +17,6 @@ from treefold.files.plans import check_plan_writable, load_plan, save_plan
 from treefold.planning.request import read_options
 from treefold.regions import LINE_BYTES, Region, switch_tables
 from treefold.report import plan_table, replan_table, schedule_table, switch_table
-
-_READ_SIMULATOR = ("innet",)
-"""These algorithms also ask whether the packet simulator has to run the plan, in whose fabric no rank can relay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +34,7 @@ class Report:
             help="Also show the switch tables of a region: where each switch forwards the packets of a range of "
             f"addresses that accelerators share. It has a START (a multiple of {LINE_BYTES}), a SIZE, and a LIST of "
             "two or more accelerators by name or by index (by default all ranks), for example 0x0:1MiB:0-7. Each "
-            "region gets a plan of its own by the same algorithm, which must be innet, innet-push or innet-pull: name "
+            f"region gets a plan of its own by the same algorithm, which must be {planning.reducers()}: name "
             "it with -a. May be repeated.",
         ),
     ] = None
@@ -116,9 +113,12 @@ def plan(
 
 def _simulator_for(algorithm: str | None, simulator: str | None) -> str:
     """Return the simulator by which to plan; refuse one that a named algorithm does not read."""
-    if simulator is not None and algorithm not in (None, "auto", *_READ_SIMULATOR):
-        raise TreefoldError(f"--simulator {simulator}: only auto compares plans, but {algorithm} is named; drop one")
-    return "analytic" if simulator is None else simulator
+    if simulator is None:
+        return "analytic"
+    named = checks.name("algorithm", one_algorithm(algorithm) or "auto", auto.names())
+    if named != "auto" and not planning.PLANNERS[named].reads_simulator:
+        raise TreefoldError(f"--simulator {simulator}: only auto compares plans, but {named} is named; drop one")
+    return simulator
 
 
 def parse_region(text: str) -> Region:

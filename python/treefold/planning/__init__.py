@@ -1,12 +1,14 @@
-"""The planners of the core, and what is known of each: which collectives it plans, and how long it takes."""
+"""The planners of the core, and what its table knows of each: which collectives it plans, and how long it takes."""
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from treefold import _core, checks, progress
 from treefold._core import Plan, Topology
+from treefold.plan_results import Algorithm
 from treefold.planning.request import Request
 
-__all__ = ["collectives", "is_fabric", "is_in_network", "is_quick"]
+__all__ = ["collectives", "is_fabric", "is_in_network", "is_quick", "reducers"]
 """What is of use outside of the package."""
 
 
@@ -17,7 +19,13 @@ class Planned(NamedTuple):
     report: dict[str, Any]
 
 
-PLANNERS = {each.name: each for each in _core.algorithms()}
+def _entry(planner: _core.Algorithm) -> Algorithm:
+    """Return an entry of the core's table; what is a list there is a tuple, as nothing may change it."""
+    values: dict[str, Any] = {each.name: getattr(planner, each.name) for each in fields(Algorithm)}
+    return Algorithm(**values | {"limits": tuple(planner.limits), "options": tuple(planner.options)})
+
+
+PLANNERS = {each.name: _entry(each) for each in _core.algorithms()}
 """All planners, by name."""
 
 
@@ -75,6 +83,18 @@ def is_in_network(algorithm: str) -> bool:
 
     """
     return algorithm in PLANNERS and PLANNERS[algorithm].in_network
+
+
+def reducers() -> str:
+    """Return the names of the algorithms in whose plans switches reduce, as an error lists them.
+
+    Example:
+        >>> treefold.planning.reducers()
+        'innet-pull, innet-push or innet'
+
+    """
+    *others, last = (name for name in PLANNERS if is_in_network(name))
+    return f"{', '.join(others)} or {last}"
 
 
 def is_fabric(network: Topology) -> bool:

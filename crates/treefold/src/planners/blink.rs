@@ -11,8 +11,6 @@
 //! the plan has the best rate of K trees.
 //!
 //! Cost: 20 searches for a tree for each rank, and a branch and bound with a limit of work.
-//!
-//! Fits: direct and switched networks whose links go both ways; it is a baseline for servers and wide-area networks.
 
 use std::sync::Arc;
 

@@ -7,8 +7,6 @@
 //! logarithmic. The algorithm does not know the network, so its edges may share links. In schedule tables the trees
 //! take turns in two colours, and nothing is gathered before all is reduced (`plan/tables/streams.rs`).
 //! Cost: linear in the ranks.
-//!
-//! Fits: any network; it is good for small vectors on many ranks whose links are alike.
 
 use std::sync::Arc;
 

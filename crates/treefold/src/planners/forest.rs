@@ -17,9 +17,6 @@
 //! Cost: for n ranks with d ways into each, k trees a rank and p passes, p k n searches of O(n d); half a second for 64
 //! ranks, and two for an all-to-all; for the fewest steps see `steps/fitting.rs`. What is found for a network is kept,
 //! and serves all sizes.
-//!
-//! Fits: all-gathers, reduce-scatters and all-to-alls on any network, and all-reduces where that is as fast as trees
-//! for all-reduces (`packing`): on tori, and on switched networks of equal links.
 
 mod columns;
 mod exchange;

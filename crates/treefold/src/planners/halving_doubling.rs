@@ -6,8 +6,7 @@
 //! sends 2 (N - 1) / N of the vector. Ranks beyond a power of two hand their vector to a partner first and get the
 //! result last, which takes one more step in each direction. The algorithm does not know the network (see `hdrm`).
 //!
-//! Fits: any network; it is good for small vectors where every two ranks are equally far from each other. Cost: N
-//! log2 N edges.
+//! Cost: N log2 N edges.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 //! switches take the word's high bits, lower switches its low bits, so that the ranks of one upper switch, which differ
 //! in the low bits only, reach as many different lower switches. It takes 2 log2 N steps of three hops.
 //!
-//! Fits: BiGraphs, all of whose accelerators are ranks, a power of two. Cost: N log2 N edges.
+//! Cost: N log2 N edges.
 
 use std::sync::Arc;
 

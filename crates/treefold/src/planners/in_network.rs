@@ -8,9 +8,6 @@
 //! the result. Each link out of a rank has a tree. Between equally long routes the source decides (the port by which
 //! data come in), as in the paper's DGX-2, or the address (the tree). A rank sends and receives the vector once, which
 //! is half of what software sends. Cost: a breadth-first search a home and a rank.
-//!
-//! Fits: networks with switches that both reduce and multicast. With many accelerators push is
-//! ahead of pull at almost every size.
 
 pub mod steiner;
 

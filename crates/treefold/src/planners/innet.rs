@@ -6,8 +6,6 @@
 //! bound` tells how good the result is; it is computed without trees.
 //!
 //! Cost: a linear program and a search for cheap trees in each round.
-//!
-//! Fits: networks with switches that reduce and multicast, of any shape.
 
 use std::sync::Arc;
 

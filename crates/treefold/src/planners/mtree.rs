@@ -8,9 +8,6 @@
 //! as it was published.
 //!
 //! Cost: n m for each tree over n ranks and m cables, and a branch and bound with a limit of work.
-//!
-//! Fits: direct networks whose links go both ways, such as wide-area networks; it is for those who want few and low
-//! trees.
 
 use std::sync::Arc;
 

@@ -8,8 +8,6 @@
 //! The cycles are constructed by colours: row cables are red and column cables blue. Swapping the colours of a unit
 //! square joins (or splits) the cycles of both colours. A staircase of squares joins rows and columns at the same time;
 //! a search over further squares joins the rest. Cost: quadratic in N at worst.
-//!
-//! Fits: any network; on 2-D tori nothing that first reduces and then gathers is faster for large vectors.
 
 use std::sync::Arc;
 

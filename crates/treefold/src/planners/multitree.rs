@@ -15,8 +15,6 @@
 //!
 //! Cost: on direct networks steps x trees x frontiers, and a bit test for each edge (`direct`); where switches lie
 //! between ranks, a breadth-first search of switches for each edge (`switched`).
-//!
-//! Fits: any network; it is made for direct networks such as tori and meshes.
 
 mod direct;
 mod remaining;

@@ -163,6 +163,15 @@ impl Options {
     }
 }
 
+/// Returns the options that a planner reads, but those of all planners: the name of each, and whether it is a limit.
+pub(super) fn of(planner: &str) -> impl Iterator<Item = (&'static str, bool)> {
+    let is_own = move |declared: &Value| {
+        declared["x-planners"].as_array().is_some_and(|own| own.iter().any(|name| name == planner))
+    };
+    let own = properties::<Options>().iter().filter(move |(_, declared)| is_own(declared));
+    own.map(|(name, declared)| (name.as_str(), declared["x-limit"] == true))
+}
+
 /// Returns the planners that keep a limit.
 fn keepers(limit: &str) -> Vec<&'static str> {
     let names = properties::<Options>()[limit]["x-planners"].as_array().expect("a limit names its planners");

@@ -11,9 +11,8 @@
 //!
 //! Cost: N (N - 1) edges.
 //!
-//! Fits: any network of few ranks; nothing is faster for very small vectors. In spite of its name it is only an
-//! all-reduce: its trees broadcast nothing, so that no all-to-all or other collective follows from them. For these take
-//! `multitree`, or `ring`.
+//! In spite of its name it is only an all-reduce: its trees broadcast nothing, so that no all-to-all or other
+//! collective follows from them. For these take `multitree`, or `ring`.
 
 use std::sync::Arc;
 

@@ -8,10 +8,7 @@
 //! and low trees; small vectors get lower trees. If at most K trees are allowed, see `packing/limits.rs`.
 //!
 //! Cost: a linear program and a search for cheap trees in each round, which is seconds in all on networks of a few
-//! hundred links. Where ranks times links are more than 300,000, `auto` leaves this algorithm out.
-//!
-//! Fits: any network, above all one whose links are unequal; for large all-reduces nothing in which switches only
-//! forward is faster.
+//! hundred links. On large networks `auto` leaves this algorithm out.
 
 mod limits;
 

@@ -13,8 +13,6 @@
 //! plan is predicted to be fastest for the size. Members of a group do not take turns as aggregators.
 //!
 //! Cost: a search for the quickest routes from each rank, and for each number of groups a few rounds of k-medoids.
-//!
-//! Fits: any network; it is a baseline for ranks in groups with small latencies inside.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -9,8 +9,6 @@
 //! receives, and then sends to all others at once.
 //!
 //! Cost: a search for the quickest routes from each rank.
-//!
-//! Fits: any network; it is a baseline, and good for small vectors only.
 
 use std::sync::Arc;
 

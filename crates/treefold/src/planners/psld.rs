@@ -13,8 +13,6 @@
 //! link. Any rank may be a server; `trees` keeps those that would be fastest alone.
 //!
 //! Cost: a search for the quickest routes from each rank, and N edges for each server.
-//!
-//! Fits: any network; it is a baseline for wide-area networks.
 
 use std::sync::Arc;
 

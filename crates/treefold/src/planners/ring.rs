@@ -8,8 +8,7 @@
 //! short (see `tour`), unless a caller gave the order of the ranks (`in_given_order`): then it visits them in that
 //! order.
 //!
-//! Fits: any network; it is good for large vectors where all links on the way are alike, and bad where some are
-//! slow. Cost: linear in the edges, of which there are N (N - 1).
+//! Cost: linear in the edges, of which there are N (N - 1).
 
 use std::sync::Arc;
 

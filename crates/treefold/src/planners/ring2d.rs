@@ -7,8 +7,7 @@
 //! its quarter in both phases. On a mesh a row is closed by the route back from its last node to its first, which
 //! shares links.
 //!
-//! Fits: 2-D tori and meshes whose nodes are all ranks; it has fewer steps than a ring, so it is good for smaller
-//! vectors. Cost: linear in the edges.
+//! Cost: linear in the edges.
 
 use std::sync::Arc;
 

@@ -11,9 +11,6 @@
 //! two bandwidths.
 //!
 //! Cost: 400 moves for each tree and cable, or fewer on large networks; a move is linear in trees times ranks.
-//!
-//! Fits: direct networks of at most a few hundred ranks whose links go both ways; it is a baseline for wide-area
-//! networks.
 
 mod anneal;
 

@@ -29,7 +29,7 @@ const TREES: [u32; 9] = [1, 2, 3, 5, 7, 12, 24, 60, 96];
 const MOST_TREES: u32 = 512;
 /// Trees that reach this part of the bound end the search for others.
 const ENOUGH: f64 = 0.998;
-/// Trees that reach this part of the bound end the search for higher ones: the bound itself may be a little too high.
+/// Trees that reach this part of the bound end the search: higher ones would gain little, and have more latency.
 const GOOD: f64 = 0.99;
 /// So many trees a rank are always found where links are single: their messages are finer, and get in order better.
 const FINE: u32 = 3;

@@ -1,0 +1,358 @@
+//! The table of planners: what each is, where it comes from, what it fits, plans and costs.
+//!
+//! Which options a planner reads, and which of them are limits, is declared with the options (`options.rs`).
+
+use std::sync::Arc;
+
+use super::{
+    Listener, Options, Planned, blink, dbtree, forest, halving_doubling, hdrm, in_network, innet, mtree, multiring,
+    multitree, options, p2p, packing, plink, ps, psld, ring, ring2d, topoadopt,
+};
+use crate::error::{Result, named};
+use crate::plan::Draft;
+use crate::topology::Topology;
+
+/// An algorithm that makes plans.
+pub struct Planner {
+    /// The name that papers use, in lower case.
+    pub name: &'static str,
+    /// A description in a few words.
+    pub summary: &'static str,
+    /// The paper or library that it follows; the head of its module cites it in full.
+    pub source: &'static str,
+    /// The networks that it fits, and what it is good for.
+    pub fits: &'static str,
+    /// What planning costs, in a few words; the head of its module says more.
+    pub cost: &'static str,
+    /// The collectives that it plans.
+    pub collectives: Collectives,
+    /// Whether switches reduce in its plans.
+    pub in_network: bool,
+    /// Whether it reads by which simulator its plan will be judged: in the packet simulator's fabric no rank can relay.
+    pub reads_simulator: bool,
+    /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.
+    pub most_work: usize,
+    /// What its `Proof::gap` means; `{}` stands for the gap in percent. It is empty if the planner proves nothing.
+    pub gap: &'static str,
+    pub(super) plan: Plans,
+}
+
+/// The function that makes a plan of an all-reduce, or of the collective that the options name, or returns why the
+/// algorithm does not fit the network and which one would. From a plan of an all-reduce others are derived.
+#[derive(Clone, Copy)]
+pub(super) enum Plans {
+    /// It makes a plan at once.
+    Quick(fn(&Arc<Topology>, &Options) -> Result<Draft>),
+    /// It takes a while, tells what it does, and proves how good the plan is. It plans all-reduces.
+    Proven(fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>),
+}
+
+/// The collectives that an algorithm plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collectives {
+    /// All-reduces, and no other.
+    AllReduce,
+    /// All collectives: each is a part of its all-reduce, or its blocks travel along the same trees.
+    Derived,
+    /// All collectives: each has a plan of its own.
+    Each,
+}
+
+impl Collectives {
+    /// Returns a few words for tables.
+    ///
+    /// ```
+    /// use treefold::planners::PLANNERS;
+    ///
+    /// let words = |name| PLANNERS.iter().find(|one| one.name == name).map(|planner| planner.collectives.words());
+    /// assert_eq!((words("ring"), words("forest"), words("p2p")), (Some("all"), Some("each"), Some("all-reduce")));
+    /// ```
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all-reduce",
+            Self::Derived => "all",
+            Self::Each => "each",
+        }
+    }
+}
+
+/// All algorithms of the core.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::planners::{self, Options, PLANNERS};
+/// use treefold::topology::from_spec;
+///
+/// let line = Arc::new(from_spec("line:4", None, None)?);
+/// let refuses = |name| planners::plan(name, &line, &Options::default()).is_err();
+/// let names = PLANNERS.iter().map(|planner| planner.name);
+/// assert_eq!(names.filter(|name| refuses(name)).next(), Some("ring2d"), "a line has no rows and columns");
+/// for planner in PLANNERS {
+///     assert!([planner.summary, planner.source, planner.fits, planner.cost].iter().all(|text| !text.is_empty()));
+/// }
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub const PLANNERS: &[Planner] = &[
+    Planner {
+        name: "ring",
+        summary: "one ring, one direction",
+        source: "Patarasuk and Yuan, 2009; Baidu, 2017",
+        fits: "any network; it is good for large vectors where all links on the way are alike, and bad where some \
+            are slow",
+        cost: "linear in the edges, of which N ranks have N (N - 1)",
+        ..quick(ring::plan)
+    },
+    Planner {
+        name: "multiring",
+        summary: "a ring in each direction; on 2-D tori two disjoint Hamiltonian cycles",
+        source: "treefold; Kotzig, 1973, for the two cycles",
+        fits: "any network; on 2-D tori nothing that first reduces and then gathers is faster for large vectors",
+        cost: "quadratic in the ranks at worst",
+        ..quick(multiring::plan)
+    },
+    Planner {
+        name: "ring2d",
+        summary: "rings along rows and columns, four at once",
+        source: "Ying et al., 2018",
+        fits: "2-D tori and meshes whose nodes are all ranks; it has fewer steps than a ring, so it is good for \
+            smaller vectors",
+        cost: "linear in the edges",
+        collectives: Collectives::AllReduce,
+        ..quick(ring2d::plan)
+    },
+    Planner {
+        name: "dbtree",
+        summary: "NCCL's double binary tree, streamed",
+        source: "Sanders, Speck and Traeff, 2009; NCCL",
+        fits: "any network; it is good for small vectors on many ranks whose links are alike",
+        cost: "linear in the ranks",
+        ..quick(dbtree::plan)
+    },
+    Planner {
+        name: "halving-doubling",
+        summary: "recursive halving and doubling",
+        source: "Thakur, Rabenseifner and Gropp, 2005",
+        fits: "any network; it is good for small vectors where every two ranks are equally far from each other",
+        cost: "N log2 N edges for N ranks",
+        ..quick(halving_doubling::plan)
+    },
+    Planner {
+        name: "hdrm",
+        summary: "halving-doubling with ranks mapped to a BiGraph",
+        source: "Dong et al., EFLOPS, HPCA 2020",
+        fits: "BiGraphs, all of whose accelerators are ranks, a power of two",
+        cost: "N log2 N edges for N ranks",
+        ..quick(hdrm::plan)
+    },
+    Planner {
+        name: "multitree",
+        summary: "one tree for each rank, scheduled without contention",
+        source: "Huang et al., MultiTree, ISCA 2021",
+        fits: "any network; it is made for direct networks such as tori and meshes",
+        cost: "steps times trees times frontiers; with switches, a search for each edge",
+        ..quick(multitree::plan)
+    },
+    Planner {
+        name: "forest",
+        summary: "trees out of every rank at the best rate, with an order of messages",
+        source: "Edmonds, 1973; Zhao et al., ForestColl, 2024",
+        fits: "all collectives on any network; all-reduces on tori and on switched networks of equal links, where \
+            that is as fast as trees for all-reduces (packing)",
+        cost: "many searches for a tree for each rank, and linear programs where one rate is not enough",
+        collectives: Collectives::Each,
+        most_work: 1 << 20,
+        ..quick(forest::plan)
+    },
+    Planner {
+        name: "ps",
+        summary: "one parameter server, to which all ranks send and which sends to all",
+        source: "Li et al., OSDI 2014",
+        fits: "any network; it is a baseline, and good for small vectors only",
+        cost: "a search for the quickest routes from each rank",
+        ..quick(ps::plan)
+    },
+    Planner {
+        name: "p2p",
+        summary: "every rank sends its vector to every other",
+        source: "Li et al., Malt, EuroSys 2015",
+        fits: "any network of few ranks; nothing is faster for very small vectors",
+        cost: "N (N - 1) edges for N ranks",
+        collectives: Collectives::AllReduce,
+        ..quick(p2p::plan)
+    },
+    Planner {
+        name: "psld",
+        summary: "parameter servers, each with a part in proportion to its bandwidth",
+        source: "Chen et al., PSLD, SoCC 2020",
+        fits: "any network; it is a baseline for wide-area networks",
+        cost: "a search for the quickest routes from each rank, and an edge to each rank for each server",
+        ..quick(psld::plan)
+    },
+    Planner {
+        name: "plink",
+        summary: "two levels: groups of nearby ranks, each with an aggregator",
+        source: "Luo et al., PLink, MLSys 2020",
+        fits: "any network; it is a baseline for ranks in groups with small latencies inside",
+        cost: "a search for the quickest routes from each rank, and rounds of k-medoids",
+        ..quick(plink::plan)
+    },
+    Planner {
+        name: "topoadopt",
+        summary: "a few spanning trees and their shares, by simulated annealing",
+        source: "Luo et al., TopoAdopt, ICENAT 2022",
+        fits: "direct networks of about a hundred ranks at most, whose links go both ways; it is a baseline for \
+            wide-area networks",
+        cost: "at most 400 moves for each tree and cable",
+        ..quick(topoadopt::plan)
+    },
+    Planner {
+        name: "innet-pull",
+        summary: "each rank pulls its part of the sum through switches that add it up",
+        source: "Klenk et al., ISCA 2020",
+        fits: "networks with switches that both reduce and multicast",
+        cost: "a breadth-first search for each link out of a rank",
+        in_network: true,
+        ..quick(in_network::pull)
+    },
+    Planner {
+        name: "innet-push",
+        summary: "each part goes to a home switch, which reduces and multicasts it",
+        source: "Klenk et al., ISCA 2020",
+        fits: "networks with switches that both reduce and multicast; with many accelerators it is ahead of \
+            innet-pull at almost every size",
+        cost: "a breadth-first search for each home and each rank",
+        in_network: true,
+        ..quick(in_network::push)
+    },
+    Planner {
+        name: "packing",
+        summary: "spanning trees with the largest total rate, streamed",
+        source: "treefold, on theorems of Nash-Williams, Tutte and Edmonds",
+        fits: "any network, above all one whose links are unequal; for large all-reduces nothing in which switches \
+            only forward is faster",
+        cost: "a linear program and a search for cheap trees in each round",
+        most_work: 300_000,
+        gap: "the bound is at most {} above this rate",
+        ..proven(packing::plan)
+    },
+    Planner {
+        name: "innet",
+        summary: "packed trees of switches that reduce and multicast, streamed",
+        source: "treefold",
+        fits: "networks with switches that reduce and multicast, of any shape",
+        cost: "a linear program and a search for cheap trees in each round",
+        in_network: true,
+        reads_simulator: true,
+        gap: "the in-network bound is at most {} above this rate",
+        ..proven(innet::plan)
+    },
+    Planner {
+        name: "mtree",
+        summary: "few low spanning trees of high bandwidth, in the best shares, streamed",
+        source: "Luo, Wang and Xing, MTree",
+        fits: "direct networks whose links go both ways, such as wide-area networks; it is for those who want few \
+            and low trees",
+        cost: "ranks times cables for each tree, and a branch and bound with a limit of work",
+        most_work: 300_000,
+        gap: "the best choice of the trees that were grown is at most {} above this rate",
+        ..proven(mtree::plan)
+    },
+    Planner {
+        name: "blink",
+        summary: "the fewest trees of one root with 95 % of its best rate, streamed",
+        source: "Wang et al., Blink, MLSys 2020",
+        fits: "direct and switched networks whose links go both ways; it is a baseline for servers and wide-area \
+            networks",
+        cost: "20 searches for a tree for each rank, and a branch and bound with a limit of work",
+        most_work: 30_000,
+        gap: "at most {} of the trees might not be needed",
+        ..proven(blink::plan)
+    },
+];
+
+/// Returns a planner that makes a plan at once.
+const fn quick(plan: fn(&Arc<Topology>, &Options) -> Result<Draft>) -> Planner {
+    usual(Plans::Quick(plan))
+}
+
+/// Returns a planner that needs linear programs and proves how good its plans are.
+const fn proven(plan: fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>) -> Planner {
+    usual(Plans::Proven(plan))
+}
+
+/// Returns a planner without a name, with what is usual: it is quick on every network, and in its plans switches only
+/// forward.
+const fn usual(plan: Plans) -> Planner {
+    Planner {
+        name: "",
+        summary: "",
+        source: "",
+        fits: "",
+        cost: "",
+        collectives: Collectives::Derived,
+        in_network: false,
+        reads_simulator: false,
+        most_work: usize::MAX,
+        gap: "",
+        plan,
+    }
+}
+
+impl Planner {
+    /// Returns whether `auto` asks the planner only if the plans of all others are more than 1 % above the bound, as it
+    /// takes longest.
+    pub(crate) fn is_costly(&self) -> bool {
+        matches!(self.plan, Plans::Proven(_))
+    }
+
+    /// Returns the names of the options that are its own: `planners/options.rs` declares which planners read each.
+    ///
+    /// ```
+    /// let options = |name| treefold::planners::planner_named(name).map(|planner| planner.options());
+    /// assert_eq!(options("innet-push")?, ["pipeline", "route_by"]);
+    /// assert!(options("ring")?.is_empty());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn options(&self) -> Vec<&'static str> {
+        options::of(self.name).map(|(name, _)| name).collect()
+    }
+
+    /// Returns the names of those of its options that are limits, which it keeps.
+    ///
+    /// ```
+    /// let limits = |name| treefold::planners::planner_named(name).map(|planner| planner.limits());
+    /// assert_eq!((limits("forest")?, limits("blink")?), (vec!["steps"], vec!["trees"]));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn limits(&self) -> Vec<&'static str> {
+        options::of(self.name).filter(|&(_, is_limit)| is_limit).map(|(name, _)| name).collect()
+    }
+
+    /// Returns whether the planner takes seconds at most on a network.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let forest = treefold::planners::planner_named("forest")?;
+    /// assert!(forest.is_quick(&from_spec("torus:8x8", None, None)?));
+    /// assert!(!forest.is_quick(&from_spec("torus:32x32", None, None)?));
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn is_quick(&self, topology: &Topology) -> bool {
+        topology.ranks() as usize * topology.links().len() <= self.most_work
+    }
+}
+
+/// Returns the planner of this name.
+///
+/// # Errors
+/// If the name is unknown.
+///
+/// ```
+/// assert!(treefold::planners::planner_named("innet")?.in_network);
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn planner_named(algorithm: &str) -> Result<&'static Planner> {
+    let known: Vec<(&str, &Planner)> = PLANNERS.iter().map(|planner| (planner.name, planner)).collect();
+    named("algorithm", algorithm, &known)
+}
