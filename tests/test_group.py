@@ -93,7 +93,7 @@ def test_a_collective_gets_the_plan_that_its_algorithm_would_make(algorithm, col
 def test_a_plan_that_sends_between_other_ranks_than_the_all_reduce_connects_them_first():
     network = "cluster:nodes=2,gpus=3,rails=1"
     base = treefold.plan(network, "ring").made_for(1 << 20, "flow")
-    plans = [base, *together(lambda team: team.plan_for("all-to-all"), 6, plan=base)]
+    plans = [base, *together(lambda team: team.plan_for("all_to_all"), 6, plan=base)]
     assert not set(plans[1].pairs) <= set(base.pairs)
     check_all(6, (1, 10_001), plan=base)
 

@@ -95,6 +95,14 @@ def test_unequal_blocks_are_run_and_verified(source, tmp_path):
         assert [(row["size_bytes"], row["wrong"]) for row in rows] == [(70_004, 0), (1024, 0), (99_991, 0)]
 
 
+def test_blocks_for_other_ranks_are_refused_by_their_file(monkeypatch, capsys, tmp_path):
+    blocks = tmp_path / "blocks.csv"
+    blocks.write_text("0,1,2\n1,0,2\n2,1,0\n")
+    asked = ("ring:4", "--local", "4", "--collective", "all-to-all", "--blocks", str(blocks))
+    error = refused(monkeypatch, capsys, *asked)
+    assert str(blocks) in error and "3 rows" in error and "4" in error
+
+
 def test_one_wrong_element_of_unequal_blocks_is_counted(monkeypatch):
     execute = teams.threads.execute
 

@@ -33,7 +33,7 @@ def topology(
     if problem is None:
         loaded = network_options.relayed(loaded)
     else:
-        warnings.warn(f"no collective can be planned for all ranks: {problem}", stacklevel=1)
+        warnings.warn(f"collectives are planned for ranks that all reach each other: {problem}", stacklevel=1)
     if output is not None:
         exporters.save(loaded, output)
     summary = networks.describe(loaded).as_dict()

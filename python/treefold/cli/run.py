@@ -198,7 +198,9 @@ def _job(
     from treefold.runtime.engines import choose_transport
 
     asked = what.of_plan(read, str(source)) if isinstance(read, Plan) else what.asked()
-    blocks = None if asked["blocks"] is None else read_blocks(asked["blocks"])
+    network = read.topology if isinstance(read, Plan) else read
+    ranks = None if network is None else network.ranks
+    blocks = None if asked["blocks"] is None else read_blocks(asked["blocks"], ranks)
     job = Job(
         sizes_bytes=tuple(options.sizes_for(read, blocks)),
         collective=asked["collective"],

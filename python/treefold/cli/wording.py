@@ -32,6 +32,7 @@ _PHRASES = {
     r"\bas_dict\(\)": "--json",
     r"\bset latency_s\b": "set --latency",
     r"\branks=LIST\b": "--ranks LIST",
+    r"\branks='([^']*)'": r"--ranks \1",
     r"\bruntime\.local\((\w+)\)": r"--local \1",
     r"\btreefold\.Machine\((\w+=\w+)\)": r"--set \1",
 }

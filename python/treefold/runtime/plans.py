@@ -31,8 +31,8 @@ class GroupPlans:
 
     def plan_for(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of a collective, made like the all-reduce's; `root` is a rank of the plan."""
-        meaning = COLLECTIVES[checks.name("collective", collective, COLLECTIVES)]
-        key = (collective, root if meaning.has_root else 0)
+        name = checks.name("collective", collective, COLLECTIVES)
+        key = (name, root if COLLECTIVES[name].has_root else 0)
         if key not in self._others:
             self._others[key] = plan_like(self.all_reduce, *key)
         return self._others[key]

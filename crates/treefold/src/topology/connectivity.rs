@@ -27,14 +27,24 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
         let odd = if 2 * of_first(search) < topology.ranks() as usize { NodeId(0) } else { rank };
         let (from, to) = if is_target { (NodeId(0), rank) } else { (rank, NodeId(0)) };
         bail!(
-            "{}: one-way links leave no path from {} to {}; add the missing direction, or leave {} out by ranks=LIST",
+            "{}: one-way links leave no path from {} to {}; add the missing direction, or leave {} out by ranks={}",
             topology.name(),
             name(from),
             name(to),
-            name(odd)
+            name(odd),
+            others(topology, odd)
         );
     }
     Ok(())
+}
+
+/// Lists all ranks but one as a value of `ranks`, unless they are too many for a line or have unusual names.
+fn others(topology: &Topology, odd: NodeId) -> String {
+    const SHOWN: u32 = 9;
+    let names = topology.rank_ids().filter(|&rank| rank != odd).map(|rank| topology.node(rank).name.as_str());
+    let listed = names.collect::<Vec<_>>().join(",");
+    let is_plain = listed.chars().all(|one| one.is_alphanumeric() || ",._-".contains(one));
+    if is_plain && topology.ranks() <= SHOWN { format!("'{listed}'") } else { "LIST".into() }
 }
 
 /// Returns the components that contain ranks, each as its ranks; one-way links join, too.
