@@ -21,6 +21,7 @@
 //! Fits: all-gathers, reduce-scatters and all-to-alls on any network, and all-reduces where that is as fast as trees
 //! for all-reduces (`packing`): on tori, and on switched networks of equal links.
 
+mod bundles;
 mod columns;
 mod exchange;
 mod grown;

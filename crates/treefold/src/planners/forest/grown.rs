@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::bundles::Bundles;
 use super::packed::{Packed, Wanted, pack};
 use super::{exchange, unequal};
 use crate::blocks::Blocks;
@@ -100,8 +101,19 @@ fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
     }
 }
 
-/// Returns forests whose edges all carry the same. Every rank is a root, or `only_root` is.
+/// Returns forests whose edges all carry the same, and those that take bundles of links for one. Every rank is a root,
+/// or `only_root` is.
 fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
+    let mut found = packed_on(topology, only_root);
+    if let Some(bundles) = Bundles::of(topology) {
+        let wide = packed_on(&bundles.merged, only_root);
+        found.extend(wide.iter().map(|grown| bundles.stranded(grown, is_alike(topology))));
+    }
+    found
+}
+
+/// Returns forests that take each link for itself.
+fn packed_on(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
     let transposed = (!is_alike(topology)).then(|| topology.transposed());
     let mut search = Search { topology, transposed: transposed.as_ref(), only_root, found: Vec::new(), work: 0 };
     for stretch in STRETCHES {
