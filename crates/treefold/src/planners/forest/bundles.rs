@@ -2,11 +2,13 @@
 //!
 //! A tree enters a rank over one link. Where two are parallel, some numbers of trees leave a part of one of them idle,
 //! and whoever waits for a message waits as long as one link takes for it. So forests are grown on the network in which
-//! each bundle is one wide link, too, and each of their trees is cut into *strands*: as many as the sizes of all bundles
-//! divide. Strand k takes the k-th link of each bundle, in turn, and carries its part of the tree's units. Then each
-//! link carries the same part of its bandwidth as the wide one does.
+//! each bundle is one wide link, too, and each of their trees is cut into *strands*. There are as many strands as the
+//! least common multiple of the sizes of all bundles. Strand k takes the k-th link of each bundle, in turn, and carries
+//! an equal part of what the tree does. Then each link is as busy as the wide one.
 //!
-//! Cost: a second search, on a network with fewer links, and more messages for each of its trees.
+//! A root alone is often better off with trees that take parallel links for themselves, so those are kept.
+//!
+//! Cost: a second search, on a network with fewer links, and about half as many forms of plans to time again.
 
 use std::collections::HashMap;
 
@@ -21,6 +23,7 @@ const MOST_STRANDS: usize = 4;
 
 /// A network whose bundles are one link each.
 pub(super) struct Bundles {
+    /// The network with a wide link for each bundle.
     pub merged: Topology,
     /// The links of each bundle, by the link of the merged network.
     links: Vec<Vec<LinkId>>,
@@ -38,22 +41,21 @@ impl Bundles {
         })
     }
 
-    /// Returns a forest of the merged network as strands on the network itself, whose directions may be `alike`.
+    /// Returns a forest of the merged network as strands on the network itself, whose directions are alike or not.
     pub fn stranded(&self, grown: &Grown, is_alike: bool) -> Grown {
-        let strands = 0..self.strands;
-        let each = |&of_tree| strands.clone().map(move |_| of_tree);
         // Both directions of wide links may be alike where those of their links are not.
         let up = match &grown.up {
-            None if !is_alike => Some(grown.down.iter().map(|routes| self.mirrored(routes)).collect()),
+            None if !is_alike => Some(grown.down.iter().map(|routes| self.mirrored(routes)).collect::<Vec<_>>()),
             up => up.clone(),
         };
         Grown {
             trees: grown.trees * self.strands as u32,
-            roots: grown.roots.iter().flat_map(each).collect(),
-            units: grown.units.iter().flat_map(|&units| strands.clone().map(move |_| units)).collect(),
+            strands: self.strands as u32,
+            roots: repeated(&grown.roots, self.strands),
+            units: repeated(&grown.units, self.strands),
             block: grown.block * self.strands as u32,
             down: self.strands_of(&grown.down),
-            up: up.map(|up: Vec<Vec<Route>>| self.strands_of(&up)),
+            up: up.map(|up| self.strands_of(&up)),
             reached: grown.reached,
         }
     }
@@ -78,13 +80,19 @@ fn bundles(topology: &Topology) -> Vec<Vec<LinkId>> {
     let mut bundles: Vec<Vec<LinkId>> = Vec::new();
     for (id, link) in topology.link_ids().zip(topology.links()) {
         let bandwidth = link.bandwidth.bytes_per_second().to_bits();
-        let place = *places.entry((link.source, link.target, bandwidth, link.latency, link.overhead)).or_insert_with(|| {
-            bundles.push(Vec::new());
-            bundles.len() - 1
-        });
+        let place =
+            *places.entry((link.source, link.target, bandwidth, link.latency, link.overhead)).or_insert_with(|| {
+                bundles.push(Vec::new());
+                bundles.len() - 1
+            });
         bundles[place].push(id);
     }
     bundles
+}
+
+/// Returns the values with each so many times, one after the other.
+fn repeated<T: Copy>(values: &[T], times: usize) -> Vec<T> {
+    values.iter().flat_map(|&value| std::iter::repeat_n(value, times)).collect()
 }
 
 /// Returns a link as wide as so many that are like it.

@@ -51,6 +51,8 @@ pub(super) enum Roots {
 pub(super) struct Grown {
     /// The most trees that a root has.
     pub trees: u32,
+    /// The number of strands into which trees over wide links are cut; 1 where they take each link for itself.
+    pub strands: u32,
     /// The root of each tree.
     pub roots: Vec<NodeId>,
     /// How many units of its root's block each tree carries, and how many a block has.
@@ -79,7 +81,7 @@ impl Grown {
     /// Returns trees with these roots that carry unequal parts of blocks.
     pub fn unequal(roots: Vec<NodeId>, units: Vec<u32>, block: u32, (down, up): Halves, reached: f64) -> Self {
         let trees = roots.chunk_by(|a, b| a == b).map(<[NodeId]>::len).max().unwrap_or(1) as u32;
-        Self { trees, roots, units, block, down, up, reached }
+        Self { trees, strands: 1, roots, units, block, down, up, reached }
     }
 }
 
@@ -101,15 +103,14 @@ fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
     }
 }
 
-/// Returns forests whose edges all carry the same, and those that take bundles of links for one. Every rank is a root,
-/// or `only_root` is.
+/// Returns forests whose edges all carry the same: those that take each bundle for one link, and others. Every rank is
+/// a root, or `only_root` is.
 fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
-    let mut found = packed_on(topology, only_root);
-    if let Some(bundles) = Bundles::of(topology) {
-        let wide = packed_on(&bundles.merged, only_root);
-        found.extend(wide.iter().map(|grown| bundles.stranded(grown, is_alike(topology))));
-    }
-    found
+    let own = packed_on(topology, only_root);
+    let Some(bundles) = Bundles::of(topology) else { return own };
+    // These are mostly faster, so they come first: the time of others need be found only as far as it is no longer.
+    let wide = packed_on(&bundles.merged, only_root);
+    wide.iter().map(|grown| bundles.stranded(grown, is_alike(topology))).chain(own).collect()
 }
 
 /// Returns forests that take each link for itself.
