@@ -381,16 +381,6 @@ impl Topology {
         self.nodes.iter().filter(|node| !node.is_switch()).count()
     }
 
-    /// Returns the network with every link turned around, in which a reduce half is a broadcast half.
-    pub(crate) fn transposed(&self) -> Self {
-        let links = self.links.iter().map(|link| Link { source: link.target, target: link.source, ..link.clone() });
-        let ranks: Vec<NodeId> = self.rank_ids().collect();
-        let turned =
-            build::assemble(self.name.clone(), self.nodes.clone(), links.collect(), &ranks, self.shape.clone());
-        let (place, node_of_place) = (self.place.clone(), self.node_of_place.clone());
-        Self { place, node_of_place, ordered: self.ordered, ..turned }
-    }
-
     /// Returns whether a caller gave the order of the ranks, in which a ring then visits them.
     ///
     /// ```

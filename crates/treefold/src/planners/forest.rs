@@ -5,7 +5,8 @@
 //! Cuts tell the rate at which all ranks can broadcast at once (`bound/cut.rs`). The trees are found by prices that
 //! change after every tree, with rip-up and reroute (`packed.rs`), among trees whose latency is near the least
 //! (`low.rs`); where trees of one rate leave a part of the bound, a linear program shares blocks unequally
-//! (`unequal.rs`) and says which trees are missing (`columns.rs`). A plan has one of three forms. In the first, trees
+//! (`unequal.rs`) and says which trees are missing (`columns.rs`). Equal parallel links also act as one (`bundles.rs`).
+//! A plan has one of three forms. In the first, trees
 //! stream chunks. In the second, each tree sends its part in a few whole pieces, and every link of a route serves its
 //! messages in an order found by list scheduling (`order.rs`). In the third, which is tried on small networks with
 //! switches or relays, messages wait for steps, and there are as few steps as can be (`steps.rs`). The form that is
@@ -18,6 +19,7 @@
 //! ranks, and two for an all-to-all; for the fewest steps see `steps/fitting.rs`. What is found for a network is kept,
 //! and serves all sizes.
 
+mod bundles;
 mod columns;
 mod exchange;
 mod grown;
@@ -112,7 +114,7 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     };
     let forests = forests(topology, roots);
     let forms = forests.iter().flat_map(|grown| {
-        let sendings = sendings(options, grown.trees).into_iter();
+        let sendings = sendings(options, grown).into_iter();
         sendings.map(move |sending| Form { topology, grown, sending, halves, options })
     });
     let mut timed = timed(forms);
@@ -208,16 +210,18 @@ enum Sending {
     Ordered(u32),
 }
 
-/// Returns the ways of sending that are tried for so many trees of a rank.
-fn sendings(options: &Options, trees: u32) -> Vec<Sending> {
+/// Returns the ways of sending that are tried for a forest.
+fn sendings(options: &Options, grown: &Grown) -> Vec<Sending> {
     if !options.pipeline {
         return vec![Sending::Streamed];
     }
     if !options.collective.is_personalized() {
-        return std::iter::once(Sending::Paced).chain(PIECES.map(Sending::Ordered)).collect();
+        // Strands are pieces already.
+        let pieces = PIECES.into_iter().filter(|pieces| pieces * grown.strands <= PIECES[PIECES.len() - 1]);
+        return std::iter::once(Sending::Paced).chain(pieces.map(Sending::Ordered)).collect();
     }
     // Edges carry unlike numbers of blocks. At paces that suit the busiest link, most would be slower than they can be.
-    let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * trees <= MOST_PIECES);
+    let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * grown.trees <= MOST_PIECES);
     [Sending::Paced, Sending::Streamed].into_iter().chain(pieces.map(Sending::Ordered)).collect()
 }
 

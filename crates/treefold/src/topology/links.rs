@@ -1,6 +1,7 @@
 //! What a network says of its links.
 
-use super::{Link, LinkId, NodeId, Topology};
+use super::build::assemble;
+use super::{Link, LinkId, NodeId, Shape, Topology};
 use crate::units::Bandwidth;
 
 impl Topology {
@@ -111,6 +112,20 @@ impl Topology {
     pub fn is_symmetric(&self) -> bool {
         self.link_ids()
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
+    }
+
+    /// Returns the network with every link turned around, in which a reduce half is a broadcast half.
+    pub(crate) fn transposed(&self) -> Self {
+        let turned = |link: &Link| Link { source: link.target, target: link.source, ..link.clone() };
+        self.relinked(self.links.iter().map(turned).collect(), self.shape.clone())
+    }
+
+    /// Returns the network with other links between the same nodes, and another shape.
+    pub(crate) fn relinked(&self, links: Vec<Link>, shape: Shape) -> Self {
+        let ranks: Vec<NodeId> = self.rank_ids().collect();
+        let changed = assemble(self.name.clone(), self.nodes.clone(), links, &ranks, shape);
+        let (place, node_of_place) = (self.place.clone(), self.node_of_place.clone());
+        Self { place, node_of_place, ordered: self.ordered, ..changed }
     }
 
     /// Returns the sum, over all cables, of the lesser bandwidth of both directions; it is `None` if a link has no

@@ -8,6 +8,7 @@ mod algorithm1;
 mod broken;
 mod broken_collectives;
 mod broken_schedules;
+mod bundles;
 mod chrome;
 mod claims;
 mod collective_bounds;

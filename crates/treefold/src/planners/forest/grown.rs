@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::bundles::Bundles;
 use super::packed::{Packed, Wanted, pack};
 use super::{exchange, unequal};
 use crate::blocks::Blocks;
@@ -50,6 +51,8 @@ pub(super) enum Roots {
 pub(super) struct Grown {
     /// The most trees that a root has.
     pub trees: u32,
+    /// The number of strands into which trees over wide links are cut; 1 where they take each link for itself.
+    pub strands: u32,
     /// The root of each tree.
     pub roots: Vec<NodeId>,
     /// How many units of its root's block each tree carries, and how many a block has.
@@ -78,7 +81,7 @@ impl Grown {
     /// Returns trees with these roots that carry unequal parts of blocks.
     pub fn unequal(roots: Vec<NodeId>, units: Vec<u32>, block: u32, (down, up): Halves, reached: f64) -> Self {
         let trees = roots.chunk_by(|a, b| a == b).map(<[NodeId]>::len).max().unwrap_or(1) as u32;
-        Self { trees, roots, units, block, down, up, reached }
+        Self { trees, strands: 1, roots, units, block, down, up, reached }
     }
 }
 
@@ -100,8 +103,18 @@ fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
     }
 }
 
-/// Returns forests whose edges all carry the same. Every rank is a root, or `only_root` is.
+/// Returns forests whose edges all carry the same: those that take each bundle for one link, and others. Every rank is
+/// a root, or `only_root` is.
 fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
+    let own = packed_on(topology, only_root);
+    let Some(bundles) = Bundles::of(topology) else { return own };
+    // These are mostly faster, so they come first: the time of others need be found only as far as it is no longer.
+    let wide = packed_on(&bundles.merged, only_root);
+    wide.iter().map(|grown| bundles.stranded(grown, is_alike(topology))).chain(own).collect()
+}
+
+/// Returns forests that take each link for itself.
+fn packed_on(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
     let transposed = (!is_alike(topology)).then(|| topology.transposed());
     let mut search = Search { topology, transposed: transposed.as_ref(), only_root, found: Vec::new(), work: 0 };
     for stretch in STRETCHES {
