@@ -6,14 +6,14 @@
 //! change after every tree, with rip-up and reroute (`packed.rs`), among trees whose latency is near the least
 //! (`low.rs`); where trees of one rate leave a part of the bound, a linear program shares blocks unequally
 //! (`unequal.rs`) and says which trees are missing (`columns.rs`). Equal parallel links also act as one (`bundles.rs`).
-//! A plan has one of three forms. In the first, trees
-//! stream chunks. In the second, each tree sends its part in a few whole pieces, and every link of a route serves its
-//! messages in an order found by list scheduling (`order.rs`). In the third, which is tried on small networks with
-//! switches or relays, messages wait for steps, and there are as few steps as can be (`steps.rs`). The form that is
-//! predicted to be the fastest for the size is taken. An all-reduce is a reduce-scatter and the all-gather of the sums,
-//! which the streams overlap. A broadcast has trees out of its root only (Edmonds 1973), and a reduce the same
-//! backwards. The trees of an all-to-all are others (`exchange.rs`), because their edges carry more the more ranks are
-//! below. Where the number of steps is limited, the plan is of the third form.
+//! A plan has one of three forms. In the first, trees stream chunks. In the second, each tree sends its part in a few
+//! whole pieces, and every link of a route serves its messages in an order found by list scheduling (`order.rs`). In
+//! the third, which is tried on small networks with switches or relays, messages wait for steps, and there are as few
+//! steps as can be (`steps.rs`). The form that is predicted to be the fastest for the size is taken. An all-reduce is a
+//! reduce-scatter and the all-gather of the sums, which the streams overlap. A broadcast has trees out of its root only
+//! (Edmonds 1973), and a reduce the same backwards. The trees of an all-to-all are others (`exchange.rs`), because
+//! their edges carry more the more ranks are below. Where the number of steps is limited, the plan is of the third
+//! form.
 //!
 //! Cost: for n ranks with d ways into each, k trees a rank and p passes, p k n searches of O(n d); half a second for 64
 //! ranks, and two for an all-to-all; for the fewest steps see `steps/fitting.rs`. What is found for a network is kept,
