@@ -114,7 +114,7 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     };
     let forests = forests(topology, roots);
     let forms = forests.iter().flat_map(|grown| {
-        let sendings = sendings(options, grown).into_iter();
+        let sendings = sendings(options, grown.trees).into_iter();
         sendings.map(move |sending| Form { topology, grown, sending, halves, options })
     });
     let mut timed = timed(forms);
@@ -210,18 +210,16 @@ enum Sending {
     Ordered(u32),
 }
 
-/// Returns the ways of sending that are tried for a forest.
-fn sendings(options: &Options, grown: &Grown) -> Vec<Sending> {
+/// Returns the ways of sending that are tried for so many trees of a rank.
+fn sendings(options: &Options, trees: u32) -> Vec<Sending> {
     if !options.pipeline {
         return vec![Sending::Streamed];
     }
     if !options.collective.is_personalized() {
-        // Strands are pieces already.
-        let pieces = PIECES.into_iter().filter(|pieces| pieces * grown.strands <= PIECES[PIECES.len() - 1]);
-        return std::iter::once(Sending::Paced).chain(pieces.map(Sending::Ordered)).collect();
+        return std::iter::once(Sending::Paced).chain(PIECES.map(Sending::Ordered)).collect();
     }
     // Edges carry unlike numbers of blocks. At paces that suit the busiest link, most would be slower than they can be.
-    let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * grown.trees <= MOST_PIECES);
+    let pieces = PIECES_OF_BLOCKS.into_iter().filter(|pieces| pieces * trees <= MOST_PIECES);
     [Sending::Paced, Sending::Streamed].into_iter().chain(pieces.map(Sending::Ordered)).collect()
 }
 

@@ -66,7 +66,6 @@ proptest! {
     #![proptest_config(cases(60))]
 
     /// Reduce halves have links of their own where directions differ, and switches are passed over bundles, too.
-    /// Strands are sent in fewer pieces than trees over single links: that costs a few percent where latency counts.
     #[test]
     fn two_or_three_links_are_hardly_slower_than_one_as_wide(
         topology in networks(), count in 2usize..=3, log_size in 16u32..30

@@ -8,7 +8,7 @@
 //!
 //! A root alone is often better off with trees that take parallel links for themselves, so those are kept.
 //!
-//! Cost: a second search, on a network with fewer links, and about half as many forms of plans to time again.
+//! Cost: a second search, on a network with fewer links, and as many forms of plans to time again.
 
 use std::collections::HashMap;
 
@@ -50,7 +50,6 @@ impl Bundles {
         };
         Grown {
             trees: grown.trees * self.strands as u32,
-            strands: self.strands as u32,
             roots: repeated(&grown.roots, self.strands),
             units: repeated(&grown.units, self.strands),
             block: grown.block * self.strands as u32,

@@ -51,8 +51,6 @@ pub(super) enum Roots {
 pub(super) struct Grown {
     /// The most trees that a root has.
     pub trees: u32,
-    /// The number of strands into which trees over wide links are cut; 1 where they take each link for itself.
-    pub strands: u32,
     /// The root of each tree.
     pub roots: Vec<NodeId>,
     /// How many units of its root's block each tree carries, and how many a block has.
@@ -81,7 +79,7 @@ impl Grown {
     /// Returns trees with these roots that carry unequal parts of blocks.
     pub fn unequal(roots: Vec<NodeId>, units: Vec<u32>, block: u32, (down, up): Halves, reached: f64) -> Self {
         let trees = roots.chunk_by(|a, b| a == b).map(<[NodeId]>::len).max().unwrap_or(1) as u32;
-        Self { trees, strands: 1, roots, units, block, down, up, reached }
+        Self { trees, roots, units, block, down, up, reached }
     }
 }
 
