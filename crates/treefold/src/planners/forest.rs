@@ -420,6 +420,17 @@ fn mirrored(topology: &Topology, route: &Route) -> Route {
     route.iter().rev().map(back).collect()
 }
 
+/// Returns the least common multiple.
+fn lcm(a: u32, b: u32) -> u32 {
+    let gcd = |mut a: u32, mut b: u32| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    a / gcd(a, b) * b
+}
+
 /// Returns the latency from each rank to the farthest other one, in picoseconds.
 fn farthest(topology: &Topology) -> Vec<u64> {
     let passing = |node| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };

@@ -41,10 +41,11 @@ pub(super) fn check(topology: &Topology) -> Result<()> {
 /// Lists all ranks but one as a value of `ranks`, unless they are too many for a line or have unusual names.
 fn others(topology: &Topology, odd: NodeId) -> String {
     const SHOWN: u32 = 9;
-    let names = topology.rank_ids().filter(|&rank| rank != odd).map(|rank| topology.node(rank).name.as_str());
-    let listed = names.collect::<Vec<_>>().join(",");
-    let is_plain = listed.chars().all(|one| one.is_alphanumeric() || ",._-".contains(one));
-    if is_plain && topology.ranks() <= SHOWN { format!("'{listed}'") } else { "LIST".into() }
+    let others = topology.rank_ids().filter(|&rank| rank != odd);
+    let names: Vec<&str> = others.map(|rank| topology.node(rank).name.as_str()).collect();
+    let is_plain = |name: &&str| name.chars().all(|one| one.is_alphanumeric() || "._-".contains(one));
+    let is_short = topology.ranks() <= SHOWN && names.iter().all(is_plain);
+    if is_short { format!("'{}'", names.join(",")) } else { "LIST".into() }
 }
 
 /// Returns the components that contain ranks, each as its ranks; one-way links join, too.

@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(cases(60))]
 
     /// Reduce halves have links of their own where directions differ, and switches are passed over bundles, too. Most
-    /// plans take no longer; of some thousand, one or two took a fifth longer, as more messages were not worth it.
+    /// plans take no longer; of some thousand, one or two took a fifth longer.
     #[test]
     fn plans_over_two_or_three_links_are_right_and_much_like_those_over_one_as_wide(
         topology in networks(), count in 2usize..=3, log_size in 16u32..30

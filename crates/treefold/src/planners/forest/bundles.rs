@@ -13,13 +13,13 @@
 use std::collections::HashMap;
 
 use super::grown::Grown;
-use super::mirrored;
+use super::{lcm, mirrored};
 use crate::planners::spanning::Route;
 use crate::topology::{Link, LinkId, Shape, Topology};
 use crate::units::Bandwidth;
 
 /// The most strands of a tree, each of which has messages of its own.
-const MOST_STRANDS: usize = 4;
+const MOST_STRANDS: u32 = 4;
 
 /// A network whose bundles are one link each.
 pub(super) struct Bundles {
@@ -27,14 +27,14 @@ pub(super) struct Bundles {
     pub merged: Topology,
     /// The links of each bundle, by the link of the merged network.
     links: Vec<Vec<LinkId>>,
-    strands: usize,
+    strands: u32,
 }
 
 impl Bundles {
     /// Returns the bundles of a network; `None` if no links are parallel and equal, or trees would have many strands.
     pub fn of(topology: &Topology) -> Option<Self> {
         let links = bundles(topology);
-        let strands = links.iter().map(Vec::len).fold(1, least_common_multiple);
+        let strands = links.iter().map(|bundle| bundle.len() as u32).fold(1, lcm);
         (2..=MOST_STRANDS).contains(&strands).then(|| {
             let wide = |bundle: &Vec<LinkId>| wide(topology.link(bundle[0]), bundle.len());
             Self { merged: topology.relinked(links.iter().map(wide).collect(), Shape::General), links, strands }
@@ -49,10 +49,10 @@ impl Bundles {
             up => up.clone(),
         };
         Grown {
-            trees: grown.trees * self.strands as u32,
+            trees: grown.trees * self.strands,
             roots: repeated(&grown.roots, self.strands),
             units: repeated(&grown.units, self.strands),
-            block: grown.block * self.strands as u32,
+            block: grown.block * self.strands,
             down: self.strands_of(&grown.down),
             up: up.map(|up| self.strands_of(&up)),
             reached: grown.reached,
@@ -65,8 +65,11 @@ impl Bundles {
 
     /// Returns the strands of halves of trees, those of a tree together.
     fn strands_of(&self, halves: &[Vec<Route>]) -> Vec<Vec<Route>> {
-        let strand = |routes: &[Route], number: usize| -> Vec<Route> {
-            let link = |wide: &LinkId| self.links[wide.index()][number % self.links[wide.index()].len()];
+        let strand = |routes: &[Route], number: u32| -> Vec<Route> {
+            let link = |wide: &LinkId| {
+                let bundle = &self.links[wide.index()];
+                bundle[number as usize % bundle.len()]
+            };
             routes.iter().map(|route| route.iter().map(link).collect()).collect()
         };
         halves.iter().flat_map(|routes| (0..self.strands).map(move |number| strand(routes, number))).collect()
@@ -90,15 +93,11 @@ fn bundles(topology: &Topology) -> Vec<Vec<LinkId>> {
 }
 
 /// Returns the values with each so many times, one after the other.
-fn repeated<T: Copy>(values: &[T], times: usize) -> Vec<T> {
-    values.iter().flat_map(|&value| std::iter::repeat_n(value, times)).collect()
+fn repeated<T: Copy>(values: &[T], times: u32) -> Vec<T> {
+    values.iter().flat_map(|&value| std::iter::repeat_n(value, times as usize)).collect()
 }
 
 /// Returns a link as wide as so many that are like it.
 fn wide(link: &Link, count: usize) -> Link {
     Link { bandwidth: Bandwidth::known(link.bandwidth.bytes_per_second() * count as f64), ..link.clone() }
-}
-
-fn least_common_multiple(a: usize, b: usize) -> usize {
-    (1..=b).map(|factor| a * factor).find(|multiple| multiple.is_multiple_of(b)).expect("the product is one")
 }

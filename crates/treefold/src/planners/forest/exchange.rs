@@ -47,10 +47,10 @@ pub(super) fn grow(topology: &Topology, blocks: Option<&Blocks>) -> Vec<Grown> {
     for stretch in STRETCHES {
         let mut best = 0.0f64;
         for trees in numbers.clone() {
-            let most = flow.as_ref().map_or(f64::INFINITY, |flow: &Concurrent| flow.rate);
             if work > MOST_WORK {
                 break;
             }
+            let most = flow.as_ref().map_or(f64::INFINITY, |flow: &Concurrent| flow.rate);
             let Some((grown, looks)) = forest(topology, Asked { blocks, trees, stretch, most, enough: ENOUGH }) else {
                 return kept;
             };

@@ -108,7 +108,8 @@ fn packed(topology: &Topology, only_root: Option<NodeId>) -> Vec<Grown> {
     let Some(bundles) = Bundles::of(topology) else { return own };
     // These are mostly faster, so they come first: the time of others need be found only as far as it is no longer.
     let wide = packed_on(&bundles.merged, only_root);
-    wide.iter().map(|grown| bundles.stranded(grown, is_alike(topology))).chain(own).collect()
+    let is_alike = is_alike(topology);
+    wide.iter().map(|grown| bundles.stranded(grown, is_alike)).chain(own).collect()
 }
 
 /// Returns forests that take each link for itself.

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use self::fitting::Timed;
 use self::searching::{Network, Schedule, schedules};
+use super::lcm;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::misfit;
@@ -57,11 +58,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options, steps: u32) -> R
     let root = root_of(options);
     let asked = (options.collective, root, steps);
     let found = MEMORY.try_get(topology, asked, || planned(topology, options.collective, root, steps))?;
-    let mut timed = Vec::with_capacity(found.len());
-    for draft in &*found {
-        timed.push((seconds_of(draft, options)?, draft));
-    }
-    let fastest = timed.into_iter().min_by_key(|(seconds, _)| *seconds);
+    let timed: Result<Vec<_>> = found.iter().map(|draft| Ok((seconds_of(draft, options)?, draft))).collect();
+    let fastest = timed?.into_iter().min_by_key(|(seconds, _)| *seconds);
     Ok(fastest.expect("there is a plan, or an error says why not").1.clone())
 }
 
@@ -168,16 +166,6 @@ fn filled(mut draft: Draft, roots: &[NodeId], schedules: &Schedules) -> Draft {
     let pace = Pace::Step(sharing(&draft.topology, schedules));
     draft.push_phase(pace, trees);
     draft
-}
-
-fn lcm(a: u32, b: u32) -> u32 {
-    let gcd = |mut a: u32, mut b: u32| {
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    a / gcd(a, b) * b
 }
 
 /// Returns a half of a tree. The messages of a reduce half are those of a tree on the network turned around.

@@ -83,8 +83,7 @@ struct Best {
 }
 
 /// Returns the best schedules that are found of at most `most` steps, which must be enough to reach every rank. Each
-/// has more steps than the one before, and fewer rounds. A higher
-/// limit adds schedules, and changes none.
+/// has more steps than the one before, and fewer rounds. A higher limit adds schedules, and changes none.
 pub(super) fn schedules(network: &Network, most: u32) -> Vec<Schedule> {
     let hops = network.hops();
     let (mut best, mut found, mut rounds, mut idle) = (None, Vec::new(), f64::INFINITY, 0);
