@@ -31,6 +31,7 @@ mod moved;
 mod ordered;
 pub mod pipeline;
 pub mod schedule;
+pub(crate) mod sums;
 pub mod tables;
 mod unproven;
 mod walkable;

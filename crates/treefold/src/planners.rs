@@ -5,6 +5,7 @@
 mod blink;
 pub mod cheapest;
 mod dbtree;
+mod exchange;
 pub(crate) mod forest;
 pub mod gost;
 mod halving_doubling;
@@ -15,6 +16,7 @@ mod mtree;
 mod multiring;
 mod multitree;
 pub mod options;
+mod order;
 mod p2p;
 mod packing;
 mod plink;
@@ -32,6 +34,7 @@ pub mod surviving;
 mod table;
 mod topoadopt;
 mod tour;
+mod ways;
 
 use std::sync::Arc;
 

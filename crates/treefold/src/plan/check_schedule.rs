@@ -146,7 +146,7 @@ impl<'a> Memory<'a> {
     }
 
     fn write(&mut self, id: TransferId, buffer: BufferId, interval: usize, value: Sum) -> Result<()> {
-        let reducing = self.schedule.op[id] == Op::Reduce;
+        let reducing = matches!(self.schedule.op[id], Op::Reduce | Op::LocalReduce);
         let cell = self.cell(buffer, interval);
         let commutes = reducing && cell.reducing && cell.readers.is_empty();
         if !commutes {

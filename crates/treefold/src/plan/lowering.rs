@@ -3,11 +3,12 @@
 //! Going up, a transfer depends on all up-edges into its source. Going down, it depends on the edge that delivered to
 //! its source (at the root, on all its up-edges). See [`super::hazards`] for dependencies between phases. In phases
 //! with steps, transfers with the same lane, step and buffers are merged into one message; a stream repeats each tree
-//! for each of its chunks. Cost: linear in transfers and dependencies, except for one sort of each.
+//! for each of its chunks. Equal partial sums are one message (`sums.rs`). Cost: linear in transfers and dependencies, except for one sort of each.
 
 mod buffers;
 mod groups;
 mod parts;
+mod sums;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree
 use crate::bail;
 use crate::error::Result;
 use crate::units::{Bytes, Time};
-use buffers::{Buffers, LocalCopy, assign_buffers};
+use buffers::{LocalCopy, assign_buffers};
 use groups::Groups;
 use parts::{ChunkOf, Parts, part_of};
 
@@ -181,19 +182,37 @@ fn lower_phase(
     hazards: &mut Option<Hazards>,
 ) {
     let first = TransferId::new(schedule.len());
-    let buffers = assign_buffers(plan, phase, schedule);
-    for LocalCopy { rank, buffer, elements } in &buffers.copies {
-        let (source, target) = (BufferId::of_rank(*rank), *buffer);
-        let lane = None;
-        schedule.push(Transfer { lane, phase: number, step: None, tree: 0, chunk: 0, op: Op::Local, source, target });
-        schedule.pieces.push_row([elements.clone()]);
+    if let Some(sums) = plan.equal_sums(phase) {
+        let (copies, waits) = sums::append(plan, &sums, number, schedule);
+        return add_dependencies(schedule, first, &copies, waits, hazards, |_, _| {});
     }
+    let buffers = assign_buffers(plan, phase, schedule);
+    buffers.copies.iter().for_each(|copy| schedule.push_copy(copy, number));
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
     let groups = Groups::new(&parts, plan, phase);
     let first_message = TransferId::new(schedule.len());
     groups.iter().for_each(|group| parts.append_transfer(group, number, schedule));
-    let mut waits: Vec<Wait> = Vec::new();
-    after_copies(&buffers, schedule, first, &mut waits);
+    // These are far too many to be sorted with the others.
+    let in_trees = |transfer: TransferId, row: &mut Vec<TransferId>| {
+        if transfer >= first_message {
+            let before = groups.of(transfer.0 - first_message.0).iter().flat_map(|&part| parts.after(part));
+            row.extend(before.map(|part| TransferId(first_message.0 + groups.transfer_of[part as usize])));
+        }
+    };
+    add_dependencies(schedule, first, &buffers.copies, Vec::new(), hazards, in_trees);
+}
+
+/// Adds the dependencies of a phase's transfers, which begin with its copies: these `waits`, what follows from copies
+/// and from earlier phases, and what `add_more` adds to the row of each.
+fn add_dependencies(
+    schedule: &mut Schedule,
+    first: TransferId,
+    copies: &[LocalCopy],
+    mut waits: Vec<Wait>,
+    hazards: &mut Option<Hazards>,
+    add_more: impl Fn(TransferId, &mut Vec<TransferId>),
+) {
+    after_copies(copies, schedule, first, &mut waits);
     if let Some(hazards) = hazards {
         hazards.across_phases(schedule, first, &mut waits);
         hazards.end_phase(schedule, first);
@@ -206,10 +225,7 @@ fn lower_phase(
         rest = others;
         row.clear();
         row.extend(these.iter().map(|wait| wait.earlier));
-        if transfer >= first_message {
-            let before = groups.of(transfer.0 - first_message.0).iter().flat_map(|&part| parts.after(part));
-            row.extend(before.map(|part| TransferId(first_message.0 + groups.transfer_of[part as usize])));
-        }
+        add_more(transfer, &mut row);
         if row.len() > 1 {
             row.sort_unstable();
             row.dedup();
@@ -219,16 +235,16 @@ fn lower_phase(
 }
 
 /// Makes writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
-fn after_copies(buffers: &Buffers, schedule: &Schedule, first: TransferId, waits: &mut Vec<Wait>) {
+fn after_copies(copies: &[LocalCopy], schedule: &Schedule, first: TransferId, waits: &mut Vec<Wait>) {
     let mut waits_for: HashMap<BufferId, Vec<TransferId>> = HashMap::new();
-    for (id, LocalCopy { rank, buffer, .. }) in schedule.ids_from(first).zip(&buffers.copies) {
+    for (id, LocalCopy { rank, buffer, .. }) in schedule.ids_from(first).zip(copies) {
         waits_for.entry(BufferId::of_rank(*rank)).or_default().push(id);
         waits_for.entry(*buffer).or_default().push(id);
     }
-    for transfer in schedule.ids_from(first).skip(buffers.copies.len()) {
+    for transfer in schedule.ids_from(first).skip(copies.len()) {
         let ends = [schedule.source[transfer], schedule.target[transfer]];
-        let copies = ends.iter().filter_map(|buffer| waits_for.get(buffer)).flatten();
-        waits.extend(copies.map(|&copy| Wait { later: transfer, earlier: copy }));
+        let before = ends.iter().filter_map(|buffer| waits_for.get(buffer)).flatten();
+        waits.extend(before.map(|&copy| Wait { later: transfer, earlier: copy }));
     }
 }
 
@@ -250,6 +266,13 @@ struct Transfer {
 }
 
 impl Schedule {
+    /// Appends a copy from a rank's vector.
+    fn push_copy(&mut self, copy: &LocalCopy, phase: u16) {
+        let (source, target) = (BufferId::of_rank(copy.rank), copy.buffer);
+        self.push(Transfer { lane: None, phase, step: None, tree: 0, chunk: 0, op: Op::Local, source, target });
+        self.pieces.push_row([copy.elements.clone()]);
+    }
+
     fn push(&mut self, transfer: Transfer) {
         self.lane.push(transfer.lane);
         self.phase.push(transfer.phase);

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Direction, Draft, LaneId, LaneRef, Phase, Step, Tree, step_number};
+use super::{Direction, Draft, Edge, LaneId, LaneRef, Phase, Step, Tree, step_number};
 
 /// All that one lane carries in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,8 +115,16 @@ pub(crate) fn order_by_step(
 }
 
 impl Draft {
-    /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything.
+    /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything. Partial sums that
+    /// are equal are one transfer.
     pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(Option<Step>, Message)) {
+        if let Some(sums) = self.equal_sums(phase) {
+            for message in &sums.messages {
+                let Edge { lane, step, .. } = message.edge;
+                visit(step, Message { lane, transfers: 1, units: self.trees[message.tree].units() });
+            }
+            return;
+        }
         for tree in self.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             for direction in Direction::BOTH {
                 self.visit_half(phase, tree, direction, &mut visit);

@@ -36,6 +36,14 @@ impl OrderedPhase {
     pub fn new(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Self {
         let (messages, links, after) = (Vec::new(), Vec::new(), Vec::new());
         let mut listed = Self { messages, links, after, units: plan.units, topology: Arc::clone(&plan.topology) };
+        if let Some(sums) = plan.equal_sums(phase) {
+            for message in &sums.messages {
+                let after: Vec<u32> = sums.sums[message.sum].parts.iter().map(|part| part.0).collect();
+                let units = plan.trees[message.tree].units();
+                listed.add(routes.of(message.edge.lane), message.edge.step, units, &after);
+            }
+            return listed;
+        }
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); plan.topology.nodes().len()];
         for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             into.iter_mut().for_each(Vec::clear);

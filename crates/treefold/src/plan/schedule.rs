@@ -2,7 +2,7 @@
 //!
 //! Transports, event simulators and exporters walk it. Every rank has a main buffer for the whole vector. A switch that
 //! takes part in a tree has one for its partial result, and a rank that must send the same units in several trees of a
-//! phase while it receives them has a local copy.
+//! phase while it receives them has a local copy, or one for each of its partial sums.
 //!
 //! Transfers are in an order that respects the dependencies; any other such order has the same result, as
 //! [`super::check_schedule`] proves.
@@ -48,12 +48,27 @@ impl BufferId {
 /// The kinds of transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// The transfer adds to its target (an empty buffer of a switch takes the first operand as it is).
+    /// The transfer adds to its target (an empty buffer that is no rank's vector takes the first operand as it is).
     Reduce,
     /// The transfer replaces its target.
     Copy,
     /// The transfer copies within a node, before anything overwrites the source.
     Local,
+    /// The transfer adds to its target within a node, what was received once for several sums.
+    LocalReduce,
+}
+
+impl Op {
+    /// Returns whether the transfer stays within a node, and takes no time on any link.
+    ///
+    /// ```
+    /// use treefold::plan::schedule::Op;
+    ///
+    /// assert!(Op::LocalReduce.is_local() && !Op::Reduce.is_local());
+    /// ```
+    pub fn is_local(self) -> bool {
+        matches!(self, Self::Local | Self::LocalReduce)
+    }
 }
 
 /// Rows of different lengths, stored one after the other.
@@ -115,7 +130,7 @@ pub struct Schedule {
     pub elements: u64,
     /// The node of each buffer; buffer `r` is the vector of rank r.
     pub buffers: Vec<NodeId>,
-    /// The lane of each transfer; `None` for local copies.
+    /// The lane of each transfer; `None` within a node.
     pub lane: Vec<Option<LaneRef>>,
     /// The phase of each transfer.
     pub phase: Vec<u16>,

@@ -313,14 +313,14 @@ fn steps(plan: &Plan, schedule: &Schedule) -> Vec<u32> {
 }
 
 /// Returns the transfers for which each transfer waits as far as its sender knows: those that the sender receives.
-/// Local copies take no time and pass on what they wait for.
+/// What happens within a node takes no time, and passes on what it waits for.
 fn awaited(schedule: &Schedule) -> Vec<Vec<TransferId>> {
     let mut rows: Vec<Vec<TransferId>> = Vec::with_capacity(schedule.len());
     for id in schedule.ids() {
         let [sender, _] = schedule.ends(id);
         let mut row = Vec::new();
         for &before in schedule.dependencies.row(id) {
-            if schedule.op[before] == Op::Local {
+            if schedule.op[before].is_local() {
                 row.extend_from_slice(&rows[before]);
             } else if schedule.ends(before)[1] == sender {
                 row.push(before);

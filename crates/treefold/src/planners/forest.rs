@@ -29,14 +29,14 @@ mod packed;
 mod parts;
 mod steps;
 mod unequal;
-mod ways;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use self::grown::{Grown, Roots, forests};
-use self::order::{Carried, Ordered, Runs, ordered};
+use self::order::{Carried, Ordered, ordered};
+use super::order::Runs;
 use super::spanning::Route;
 use super::{Options, derived};
 use crate::bound::distances_passing;

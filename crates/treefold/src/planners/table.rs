@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::{
-    Listener, Options, Planned, blink, dbtree, forest, halving_doubling, hdrm, in_network, innet, mtree, multiring,
-    multitree, options, p2p, packing, plink, ps, psld, ring, ring2d, topoadopt,
+    Listener, Options, Planned, blink, dbtree, exchange, forest, halving_doubling, hdrm, in_network, innet, mtree,
+    multiring, multitree, options, p2p, packing, plink, ps, psld, ring, ring2d, topoadopt,
 };
 use crate::error::{Result, named};
 use crate::plan::Draft;
@@ -179,6 +179,17 @@ pub const PLANNERS: &[Planner] = &[
         cost: "N (N - 1) edges for N ranks",
         collectives: Collectives::AllReduce,
         ..quick(p2p::plan)
+    },
+    Planner {
+        name: "exchange",
+        summary: "a tree into every rank over the quickest routes, with each partial sum sent once",
+        source: "treefold; recursive doubling and Swing's latency form, on any network",
+        fits: "any network of at most 256 ranks; it is good for the smallest vectors, as the sum is everywhere after \
+            little more than the latency between the farthest two ranks",
+        cost: "N (N - 1) edges for N ranks, several times",
+        collectives: Collectives::AllReduce,
+        most_work: 1 << 20,
+        ..quick(exchange::plan)
     },
     Planner {
         name: "psld",

@@ -255,7 +255,7 @@ impl<'a> Operation<'a> {
     pub fn receiver(&self, peer: PeerId, transfer: TransferId) -> Option<TaskId> {
         self.task(transfer).filter(|&task| match self.program.tasks[task] {
             Task::Reduce(from) | Task::Replace(from) => from == peer,
-            Task::Send(_) | Task::Local => false,
+            Task::Send(_) | Task::Copy | Task::Add => false,
         })
     }
 
@@ -343,6 +343,17 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// Copies or adds within the rank's memory.
+    fn run_locally(&mut self, task: TaskId) {
+        let source = self.pieces(task)[0].clone();
+        let first = self.program.local_target[&task];
+        let (from, to) = two_places(self.vector, self.scratch, source.clone(), first..first + source.len());
+        match self.program.tasks[task] {
+            Task::Add => (self.progress.combine)(to, from),
+            _ => to.copy_from_slice(from),
+        }
+    }
+
     /// Starts a task that waits for nothing more; returns whether that has ended it.
     fn start(&mut self, task: TaskId) -> bool {
         match self.program.tasks[task] {
@@ -350,10 +361,8 @@ impl<'a> Operation<'a> {
                 self.progress.ready[peer].push(Reverse(Ready { turn: self.program.turn[task], task }));
                 false
             }
-            Task::Local => {
-                let piece = self.pieces(task)[0].clone();
-                let copy = self.program.local_target[&task] - self.vector.len();
-                self.scratch[copy..copy + piece.end - piece.start].copy_from_slice(&self.vector[piece]);
+            Task::Copy | Task::Add => {
+                self.run_locally(task);
                 true
             }
             Task::Reduce(_) | Task::Replace(_) => match self.progress.parked.remove(&task) {
@@ -383,5 +392,25 @@ fn place<'b>(vector: &'b mut [u8], scratch: &'b mut [u8], range: Range<usize>) -
     match range.start.checked_sub(vector.len()) {
         Some(start) => &mut scratch[start..range.end - vector.len()],
         None => &mut vector[range],
+    }
+}
+
+/// Returns the bytes of two ranges that do not overlap, of which one may be of the vector only if the other is not.
+fn two_places<'b>(
+    vector: &'b mut [u8],
+    scratch: &'b mut [u8],
+    from: Range<usize>,
+    to: Range<usize>,
+) -> (&'b [u8], &'b mut [u8]) {
+    let length = vector.len();
+    let in_scratch = |range: Range<usize>| range.start - length..range.end - length;
+    match (from.start < length, to.start < length) {
+        (true, _) => (&vector[from], &mut scratch[in_scratch(to)]),
+        (false, true) => (&scratch[in_scratch(from)], &mut vector[to]),
+        (false, false) => {
+            let places = scratch.get_disjoint_mut([in_scratch(from), in_scratch(to)]);
+            let [from, to] = places.expect("buffers are apart");
+            (from, to)
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! the data that it overwrites have been sent.
 //! Cost: one pass over the schedule, and memory for the rank's own tasks only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::error::Result;
@@ -32,7 +32,9 @@ pub(crate) enum Task {
     /// Receives from this peer, and replaces.
     Replace(PeerId),
     /// Copies within the rank's memory.
-    Local,
+    Copy,
+    /// Adds within the rank's memory.
+    Add,
 }
 
 impl Task {
@@ -40,7 +42,7 @@ impl Task {
     pub(crate) fn peer(self) -> Option<PeerId> {
         match self {
             Self::Send(peer) | Self::Reduce(peer) | Self::Replace(peer) => Some(peer),
-            Self::Local => None,
+            Self::Copy | Self::Add => None,
         }
     }
 }
@@ -68,7 +70,7 @@ pub struct Program {
     pub(super) turn: Vec<u64>,
     /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
     pub(super) pieces: Csr<Range<usize>>,
-    /// The place to which each local copy goes.
+    /// The place to which each task within the rank's memory writes.
     pub(super) local_target: HashMap<TaskId, usize>,
     /// How many tasks each task waits for.
     pub(super) waits: Vec<u32>,
@@ -94,15 +96,18 @@ struct Places {
     vector: u64,
     /// The elements of vector and scratch space together.
     end: u64,
+    /// How many buffers are ranks' vectors.
+    ranks: u32,
     /// The elements before the rank's own vector, where the elements of all ranks are numbered through.
     before: u64,
-    /// The copy in each buffer.
+    /// What each buffer that is no rank's vector holds.
     copies: HashMap<BufferId, Copied>,
     /// The places of data that pass through on their route to others, by their first element.
     passing: HashMap<u64, u64>,
 }
 
-/// A copied span.
+/// A span in a buffer.
+#[derive(Clone, Copy)]
 struct Copied {
     first: u64,
     place: u64,
@@ -110,11 +115,11 @@ struct Copied {
 
 impl Places {
     /// Returns the places of a vector of `elements` elements, and nothing beside it.
-    fn new(elements: u64, before: u64) -> Self {
-        Self { vector: elements, end: elements, before, copies: HashMap::new(), passing: HashMap::new() }
+    fn new(elements: u64, ranks: u32, before: u64) -> Self {
+        Self { vector: elements, end: elements, ranks, before, copies: HashMap::new(), passing: HashMap::new() }
     }
 
-    /// Finds the places, in bytes, of the pieces of each transfer of `own`, and those to which local copies go.
+    /// Finds the places, in bytes, of the pieces of each transfer of `own`, and those to which local ones write.
     fn find(
         &mut self,
         schedule: &Schedule,
@@ -127,8 +132,8 @@ impl Places {
             let (source, target) = (schedule.source[id], schedule.target[id]);
             let buffer = if schedule.buffers[source] == rank { source } else { target };
             let row = schedule.pieces.row(id);
-            if schedule.op[id] == Op::Local {
-                local_target.insert(task, (self.copy(target, &row[0]) * element_bytes) as usize);
+            if schedule.op[id].is_local() {
+                local_target.insert(task, (self.of(target, &row[0]) * element_bytes) as usize);
             }
             pieces.push_row(row.iter().map(|piece| {
                 let place = self.of(buffer, piece);
@@ -138,17 +143,13 @@ impl Places {
         (pieces, local_target)
     }
 
-    /// Makes room for a copy of `span`; returns its place.
-    fn copy(&mut self, buffer: BufferId, span: &Range<u64>) -> u64 {
-        let place = self.end;
-        self.copies.insert(buffer, Copied { first: span.start, place });
-        self.end += span.end - span.start;
-        place
-    }
-
-    /// Returns the place of `piece` of `buffer`; a piece that is not the rank's own gets one at the end.
+    /// Returns the place of `piece` of `buffer`. A buffer that is no rank's vector gets room when it is first used, for
+    /// what is used of it then; and so does a piece that is not the rank's own.
     fn of(&mut self, buffer: BufferId, piece: &Range<u64>) -> u64 {
-        if let Some(Copied { first, place }) = self.copies.get(&buffer) {
+        if buffer.rank(self.ranks).is_none() {
+            let Copied { first, place } =
+                *self.copies.entry(buffer).or_insert(Copied { first: piece.start, place: self.end });
+            self.end = self.end.max(place + piece.end - first);
             return place + piece.start - first;
         }
         if (self.before..self.before + self.vector).contains(&piece.start) {
@@ -231,10 +232,11 @@ impl Program {
         let part = |&id: &TransferId| schedule.ends(id).contains(&rank);
         let own: Vec<TransferId> = schedule.ids().filter(part).collect();
         let peers = peers(schedule, &own, rank);
-        let tasks: Vec<Task> = own.iter().map(|&id| task(schedule, id, rank, &peers)).collect();
+        let tasks = tasks(schedule, &own, rank, plan.ranks(), &peers);
         let is_personalized = plan.collective.is_personalized();
         let own_elements = plan.vector(elements, rank);
-        let mut places = Places::new(own_elements, if is_personalized { u64::from(rank) * elements } else { 0 });
+        let before = if is_personalized { u64::from(rank) * elements } else { 0 };
+        let mut places = Places::new(own_elements, plan.ranks(), before);
         let (pieces, local_target) = places.find(schedule, &own, rank, element_bytes);
         let (waits, wakes) = wire(schedule, &own, &tasks, &pieces);
         let given = input(plan, elements, rank);
@@ -306,15 +308,21 @@ fn peers(schedule: &Schedule, own: &[TransferId], rank: NodeId) -> Vec<NodeId> {
     peers
 }
 
-/// Returns what `rank`, whose peers are `peers`, has to do in transfer `id`.
-fn task(schedule: &Schedule, id: TransferId, rank: NodeId, peers: &[NodeId]) -> Task {
+/// Returns what `rank`, whose peers are `peers`, has to do in each transfer of `own`. What comes into an empty buffer
+/// replaces it.
+fn tasks(schedule: &Schedule, own: &[TransferId], rank: NodeId, ranks: u32, peers: &[NodeId]) -> Vec<Task> {
     let number_of = |peer| PeerId::new(peers.binary_search(&peer).expect("every peer is listed"));
-    match (schedule.op[id], schedule.ends(id)) {
-        (Op::Local, _) => Task::Local,
+    let copies = own.iter().filter(|&&id| schedule.op[id] == Op::Local);
+    let filled: HashSet<BufferId> = copies.map(|&id| schedule.target[id]).collect();
+    let is_filled = |buffer: BufferId| buffer.rank(ranks).is_some() || filled.contains(&buffer);
+    let task = |&id: &TransferId| match (schedule.op[id], schedule.ends(id)) {
+        (Op::Local, _) => Task::Copy,
+        (Op::LocalReduce, _) => Task::Add,
         (_, [source, target]) if source == rank => Task::Send(number_of(target)),
-        (Op::Reduce, [source, _]) => Task::Reduce(number_of(source)),
-        (Op::Copy, [source, _]) => Task::Replace(number_of(source)),
-    }
+        (Op::Reduce, [source, _]) if is_filled(schedule.target[id]) => Task::Reduce(number_of(source)),
+        (Op::Reduce | Op::Copy, [source, _]) => Task::Replace(number_of(source)),
+    };
+    own.iter().map(task).collect()
 }
 
 /// A dependency between two tasks of a rank. Wakes are ordered by the earlier task.
@@ -343,7 +351,7 @@ fn wire(
                 let sends = starts.filter_map(|start| last_sent.get(&start));
                 all.extend(sends.map(|&earlier| Wake { earlier, later }));
             }
-            Task::Reduce(_) | Task::Local => {}
+            Task::Reduce(_) | Task::Copy | Task::Add => {}
         }
     }
     all.sort_unstable();

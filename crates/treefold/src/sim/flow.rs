@@ -5,13 +5,14 @@
 //! link of a route, sends the messages of a step only when those of its earlier steps have left; nobody waits for a
 //! step to end elsewhere. While on its route a message occupies all links of its route at one rate, at most the least
 //! fair share among them, and in a paced stream at most its tree's part of what the busiest link allows; latency delays
-//! its receipt and occupies nothing; overhead occupies the links. A phase begins when the one before has ended. Several
-//! jobs share the links message by message; a job's phases do not wait for another's. Background traffic takes a share
+//! its receipt and occupies nothing; overhead occupies the links. A phase begins on each rank when what the phases
+//! before send there has been received, part by part of the vector. Several jobs share the links message by message. Background traffic takes a share
 //! of each link, which is then narrower for all. Cost: a few hundred nanoseconds a message that meets no other; else
 //! see `links`.
 
 mod calendar;
 mod filling;
+mod junctions;
 mod links;
 mod phase;
 mod quantities;
@@ -20,7 +21,7 @@ mod workload;
 use super::Watch;
 use super::background::Background;
 use super::jobs::{Job, Placed, place, routes_of};
-use super::trace::{Trace, Transfer};
+use super::trace::Trace;
 use crate::error::{Error, Result};
 use crate::plan::Walkable;
 use crate::plan::pipeline::check_chunks;
@@ -28,7 +29,7 @@ use crate::units::Bytes;
 use links::SharedLinks;
 use phase::Run;
 use quantities::Instant;
-use workload::compile;
+use workload::{Workload, compile};
 
 /// Simulates `plan` for a vector of `size`.
 ///
@@ -82,14 +83,15 @@ pub fn simulate_together(jobs: &[Job], background: Option<&Background>, watch: W
     let network = &jobs[0].plan.topology;
     let left = background.map(|background| background.left_by(network)).transpose()?;
     let mut links = SharedLinks::new(left.as_ref().unwrap_or(network), &routes);
-    let mut courses: Vec<Course> = placed.iter().map(|job| Course::new(job, watch.transfers)).collect();
+    let begin = |(number, job)| Course::begin(number, job, &mut links, watch.transfers);
+    let mut courses: Vec<Course> = placed.iter().enumerate().map(begin).collect();
     run(&mut courses, &mut links, watch)?;
     let trace = |(number, course): (usize, Course)| Trace {
-        size: course.job.size,
+        size: placed[number].size,
         seconds: course.end.into(),
         occupied: links.occupied(),
         carried: links.carried(number, network),
-        transfers: course.transfers,
+        transfers: course.run.into_transfers(),
     };
     Ok(courses.into_iter().enumerate().map(trace).collect())
 }
@@ -98,61 +100,35 @@ pub fn simulate_together(jobs: &[Job], background: Option<&Background>, watch: W
 /// costs nothing.
 const EVENTS_BETWEEN_QUESTIONS: usize = 1 << 15;
 
-/// A job on its way, phase by phase.
-struct Course<'a> {
-    job: &'a Placed<'a>,
-    /// How many of its phases have begun.
-    begun: usize,
-    run: Option<Run>,
-    /// When the last phase that is over was over.
+/// A job on its way.
+struct Course {
+    run: Run,
+    /// When its last message was received.
     end: Instant,
-    record: bool,
-    transfers: Vec<Transfer>,
 }
 
-impl<'a> Course<'a> {
-    fn new(job: &'a Placed<'a>, record: bool) -> Self {
-        Self { job, begun: 0, run: None, end: Instant::ZERO, record, transfers: Vec::new() }
-    }
-
-    /// Ends a phase that is over at `now`, and begins the next that has messages; says whether one begins.
-    fn go_on(&mut self, number: usize, now: Instant, links: &mut SharedLinks) -> bool {
-        if let Some(over) = self.run.take_if(|run| run.is_over()) {
-            self.end = now;
-            self.transfers.extend(over.into_transfers());
-        }
-        let Placed { plan, size, routes, .. } = *self.job;
-        while self.run.is_none() && size.get() > 0 && self.begun < plan.phases.len() {
-            let workload = compile(plan, &plan.phases[self.begun], routes, size);
-            let mut run = Run::new(workload, number, links, now, self.record.then_some(self.begun as u16));
-            run.begin(links);
-            self.begun += 1;
-            self.run = Some(run).filter(|run| !run.is_over());
-            if self.run.is_some() {
-                return true;
-            }
-        }
-        false
+impl Course {
+    /// Puts the first messages of a job, the one with this number, on the links.
+    fn begin(number: usize, job: &Placed, links: &mut SharedLinks, record: bool) -> Self {
+        let Placed { plan, size, routes, .. } = *job;
+        let workload = if size.get() > 0 { compile(plan, routes, size) } else { Workload::default() };
+        let mut run = Run::new(workload, number, links, record);
+        run.begin(links);
+        Self { run, end: Instant::ZERO }
     }
 }
 
 /// Runs jobs to their ends, or until `watch` ends them.
 fn run(courses: &mut [Course], links: &mut SharedLinks, mut watch: Watch) -> Result<()> {
-    let (mut now, mut handled) = (Instant::ZERO, 0);
-    loop {
-        let mut begins = false;
-        for (number, course) in courses.iter_mut().enumerate() {
-            begins |= course.go_on(number, now, links);
-        }
-        if begins {
-            settle(courses, links, now);
-        }
-        let times = courses.iter().filter_map(|course| course.run.as_ref()?.next_time());
-        let Some(time) = times.min() else { break };
-        now = time;
-        let due = courses.iter_mut().filter_map(|course| course.run.as_mut());
-        for run in due.filter(|run| run.next_time() == Some(time)) {
-            handled += run.handle_all(time, links);
+    let mut handled = 0;
+    settle(courses, links, Instant::ZERO);
+    while let Some(now) = courses.iter().filter_map(|course| course.run.next_time()).min() {
+        for course in courses.iter_mut().filter(|course| course.run.next_time() == Some(now)) {
+            let was_over = course.run.is_over();
+            handled += course.run.handle_all(now, links);
+            if course.run.is_over() && !was_over {
+                course.end = now;
+            }
         }
         settle(courses, links, now);
         if handled >= EVENTS_BETWEEN_QUESTIONS {
@@ -162,13 +138,13 @@ fn run(courses: &mut [Course], links: &mut SharedLinks, mut watch: Watch) -> Res
             }
         }
     }
-    assert!(courses.iter().all(|course| course.run.is_none()), "every message is received");
+    assert!(courses.iter().all(|course| course.run.is_over()), "every message is received");
     Ok(())
 }
 
 /// Settles the rates of messages, and puts the departures that change into the calendars.
 fn settle(courses: &mut [Course], links: &mut SharedLinks, now: Instant) {
     links.settle(now, |job, queue, time| {
-        courses[job].run.as_mut().expect("its messages are on the links").expect(queue, time);
+        courses[job].run.expect(queue, time);
     });
 }

@@ -12,8 +12,8 @@ use super::grown::half;
 use super::low::low_tree;
 use super::parts::Tree;
 use super::unequal::{MOST_TREES, Side, Solved, solve};
-use super::ways::{Way, Ways, latency_over};
 use crate::planners::cheapest::{Edge, arborescence};
+use crate::planners::ways::{Way, Ways, latency_over};
 use crate::topology::{LinkId, NodeId};
 
 /// The most rounds, and the most edges of trees in the programs of all rounds.

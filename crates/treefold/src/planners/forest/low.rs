@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::ways::{Way, Ways};
+use crate::planners::ways::{Way, Ways};
 use crate::topology::NodeId;
 
 /// The most rounds of the search.

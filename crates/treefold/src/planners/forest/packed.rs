@@ -6,9 +6,9 @@
 //! low tree (`low.rs`) for each root, tree and pass.
 
 use super::low::low_tree;
-use super::ways::Ways;
 use crate::bound::exp2;
 use crate::planners::spanning::Route;
+use crate::planners::ways::Ways;
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Topology};
 

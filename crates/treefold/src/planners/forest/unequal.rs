@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use super::columns::complete;
 use super::grown::Grown;
 use super::parts::{Asked, BLOCK, Entries, Half, SLACK, Tree, divide, entries, large, most_use, units};
-use super::ways::latency_over;
 use crate::linear::{Program, Row};
 use crate::plan::Direction;
 use crate::planners::spanning::{child, parent};
+use crate::planners::ways::latency_over;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most trees among which a block is shared.

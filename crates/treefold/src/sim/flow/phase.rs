@@ -1,7 +1,8 @@
-//! A phase of a job on its way: which messages may leave, and what their receipts set free.
+//! A job on its way: which messages may leave, and what their receipts set free.
 
 use super::calendar::Calendar;
 use super::filling::QueueId;
+use super::junctions::JunctionId;
 use super::links::SharedLinks;
 use super::quantities::Instant;
 use super::workload::{self, GateId, MessageId, TreeHalf, Workload};
@@ -22,7 +23,7 @@ struct Progress {
     /// Chunks that have left or are leaving.
     started: u32,
     received: u32,
-    /// What the next chunk still waits for: gates, the chunk before it, its port.
+    /// What the next chunk still waits for: gates, junctions, the chunk before it, its ports.
     obstacles: u32,
 }
 
@@ -46,16 +47,17 @@ struct Port {
 
 /// The transfers that have ended, and when the others started.
 struct Record {
-    phase: u16,
     started: Vec<Instant>,
     transfers: Vec<Transfer>,
 }
 
-/// A phase on its way.
+/// A job on its way.
 pub(super) struct Run {
     workload: Workload,
     progress: Vec<Progress>,
     passed: Vec<Passed>,
+    /// How many messages and junctions each junction still awaits.
+    awaited: Vec<u32>,
     ports: Vec<Port>,
     calendar: Calendar,
     /// In which queue of the links each message waits.
@@ -71,14 +73,12 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Makes a run of a phase of job `job` that begins now; it records its transfers if `phase` tells which phase that
-    /// is.
-    pub fn new(workload: Workload, job: usize, links: &mut SharedLinks, now: Instant, phase: Option<u16>) -> Self {
+    /// Makes a run of job `job`, which records its transfers if `record`.
+    pub fn new(workload: Workload, job: usize, links: &mut SharedLinks, record: bool) -> Self {
         let obstacles = |message: &workload::Message, route| {
             let parts = &workload.parts_of[range(&message.parts)];
             let gates = parts.iter().filter(|&&part| workload.parts[part as usize].before.is_some()).count();
-            let ports = if message.step.is_some() { workload.ports(route).len() } else { 0 };
-            (gates + ports) as u32
+            (gates + message.ports(route).len()) as u32
         };
         let closed = |gate: &workload::Gate| Passed { chunks: 0, missing: gate.awaits.len() as u32 };
         let queue_of = |message: &workload::Message| match message.rate_limit.0.is_finite() {
@@ -86,15 +86,16 @@ impl Run {
             false => links.queue_of(job, message.lane),
         };
         let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
-        let first = |(message, &queue): (_, &QueueId)| Progress {
-            obstacles: obstacles(message, links.route(queue)),
+        let first = |(number, (message, &queue)): (u32, (_, &QueueId))| Progress {
+            obstacles: obstacles(message, links.route(queue)) + workload.junctions.before(MessageId::new(number)),
             ..Progress::default()
         };
         let ports = vec![Port::default(); workload.on_port.rows().len()];
-        let progress = workload.messages.iter().zip(&queue).map(first).collect();
+        let progress = (0..).zip(workload.messages.iter().zip(&queue)).map(first).collect();
         Self {
             progress,
             passed: workload.gates.iter().map(closed).collect(),
+            awaited: workload.junctions.awaited.clone(),
             ports,
             calendar: Calendar::default(),
             queue,
@@ -102,12 +103,9 @@ impl Run {
             missing: workload.messages.iter().map(|message| u64::from(message.chunks)).sum(),
             left: Vec::new(),
             events: Vec::new(),
-            now,
-            record: phase.map(|phase| Record {
-                phase,
-                started: vec![Instant::ZERO; workload.messages.len()],
-                transfers: Vec::new(),
-            }),
+            now: Instant::ZERO,
+            record: record
+                .then(|| Record { started: vec![Instant::ZERO; workload.messages.len()], transfers: Vec::new() }),
             workload,
         }
     }
@@ -117,9 +115,10 @@ impl Run {
         for port in 0..self.ports.len() {
             self.open_step(port, links);
         }
-        if self.ports.is_empty() {
-            let messages = self.workload.messages.len() as u32;
-            (0..messages).for_each(|number| self.start_if_free(MessageId::new(number), links));
+        for message in (0..self.workload.messages.len() as u32).map(MessageId::new) {
+            if self.workload.messages[message].step.is_none() {
+                self.start_if_free(message, links);
+            }
         }
     }
 
@@ -184,7 +183,7 @@ impl Run {
     fn after_departure(&mut self, id: MessageId, links: &mut SharedLinks) {
         let message = &self.workload.messages[id];
         if message.step.is_some() {
-            for port in self.workload.ports(links.route(self.queue[id])) {
+            for port in message.ports(links.route(self.queue[id])) {
                 self.ports[port.index()].open -= 1;
                 if self.ports[port.index()].open == 0 {
                     self.open_step(port.index(), links);
@@ -198,7 +197,10 @@ impl Run {
     /// Opens `port` for the messages of its next step.
     fn open_step(&mut self, port: usize, links: &mut SharedLinks) {
         let first = self.ports[port].begun as usize;
-        let step_of = |workload: &Workload, message: &MessageId| workload.messages[*message].step;
+        let step_of = |workload: &Workload, message: &MessageId| {
+            let message = &workload.messages[*message];
+            (message.phase, message.step)
+        };
         let rest = &self.workload.on_port.row(port)[first..];
         let Some(step) = rest.first().map(|message| step_of(&self.workload, message)) else { return };
         let count = rest.iter().take_while(|message| step_of(&self.workload, message) == step).count();
@@ -224,8 +226,9 @@ impl Run {
         progress.started += 1;
         let message = &self.workload.messages[id];
         if progress.started < message.chunks {
-            // A message of several chunks is one part, with the same number.
-            let gate = self.workload.parts[id.index()].before;
+            // A message of several chunks is one part.
+            let part = self.workload.parts_of[message.parts.start as usize];
+            let gate = self.workload.parts[part as usize].before;
             let closed = gate.is_some_and(|gate| self.passed[gate].chunks <= progress.started);
             progress.obstacles = 1 + u32::from(closed);
         }
@@ -249,6 +252,26 @@ impl Run {
                     self.open_gate(gate, links);
                 }
             }
+        }
+        if received == self.workload.messages[id].chunks && !self.awaited.is_empty() {
+            for place in 0..self.workload.junctions.behind.row(id.index()).len() {
+                self.arrive(self.workload.junctions.behind.row(id.index())[place], links);
+            }
+        }
+    }
+
+    /// Takes off one of the things that a junction awaits; what waits for the junction alone may begin.
+    fn arrive(&mut self, junction: JunctionId, links: &mut SharedLinks) {
+        let mut reached = vec![junction];
+        while let Some(junction) = reached.pop() {
+            self.awaited[junction] -= 1;
+            if self.awaited[junction] > 0 {
+                continue;
+            }
+            for place in 0..self.workload.junctions.releases.row(junction.index()).len() {
+                self.clear_obstacle(self.workload.junctions.releases.row(junction.index())[place], links);
+            }
+            reached.extend(self.workload.junctions.next.row(junction.index()));
         }
     }
 
@@ -277,7 +300,7 @@ impl Run {
         record.transfers.push(Transfer {
             lane: message.lane,
             tree,
-            phase: record.phase,
+            phase: message.phase,
             step: message.step,
             chunk: self.progress[id].started - 1,
             reduces,

@@ -1,15 +1,18 @@
-//! One phase of a plan as the event loop wants it: messages, and the gates between them.
+//! A plan as the event loop wants it: messages, and what they wait for.
 //!
 //! A *part* is an edge of a tree. A *message* is what travels together: in a step-paced phase all parts with the same
 //! lane and step, in a stream one part, chunk after chunk. A *gate* stands wherever a tree goes on: it awaits a run of
 //! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's
 //! own part up, or its children's parts down). Because chunks stay in order on every edge, gates and messages need
-//! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each.
+//! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each. What waits for
+//! whole messages, such as the next phase, is a *junction* (`junctions.rs`).
 
 use std::ops::Range;
 
+use super::junctions::{Junctions, Received};
 use super::quantities::{Amount, Rate};
 use crate::plan::schedule::Csr;
+use crate::plan::sums::Sums;
 use crate::plan::{Direction, Edge, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, order_by_step, pipeline};
 use crate::sim::numbers::numbers;
 use crate::topology::{LinkId, NodeId};
@@ -35,6 +38,20 @@ pub(super) struct Message {
     pub parts: Range<u32>,
     /// Its step; `None` in streams.
     pub step: Option<Step>,
+    pub phase: u16,
+    /// Whether every link of its route is a port on which it keeps order, and not only the first.
+    pub all_links_are_ports: bool,
+}
+
+impl Message {
+    /// Returns those links of its route on which it keeps order.
+    pub fn ports<'a>(&self, route: &'a [LinkId]) -> &'a [LinkId] {
+        match (self.step, self.all_links_are_ports) {
+            (None, _) => &[],
+            (_, true) => route,
+            (_, false) => &route[..1],
+        }
+    }
 }
 
 /// An edge of a tree.
@@ -54,18 +71,18 @@ pub(super) struct Gate {
     pub releases: Range<u32>,
 }
 
-/// A phase, compiled for one size.
+/// A plan, compiled for one size.
 #[derive(Default)]
 pub(super) struct Workload {
+    /// The messages, phase by phase and, where there are steps, step by step.
     pub messages: Vec<Message>,
     pub parts: Vec<Part>,
     pub gates: Vec<Gate>,
     /// Parts, message by message.
     pub parts_of: Vec<u32>,
-    /// The messages of each port, in order of steps; in streams there are no ports.
+    /// The messages of each port, in order of phases and steps; those of streams have no ports.
     pub on_port: Csr<MessageId>,
-    /// Whether every link of a route is a port, and not only the first.
-    pub all_links_are_ports: bool,
+    pub junctions: Junctions,
     /// The halves of all trees, in the order of their parts.
     halves: Vec<TreeHalf>,
 }
@@ -79,47 +96,46 @@ pub(super) struct TreeHalf {
     pub reduces: bool,
 }
 
-/// Builds the workload of `phase` for a vector of `size`.
-pub(super) fn compile(plan: &Plan, phase: &Phase, routes: &LaneRoutes, size: Bytes) -> Workload {
-    let mut compiler = Compiler::new(plan, phase);
-    let chunks: Vec<u32> = match phase.pace.is_stream() {
-        true => pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(size)).collect(),
-        false => vec![1; phase.trees.len()],
-    };
-    if phase.pace == Pace::Paced {
-        compiler.limit_per_byte = 1.0 / (size.get() as f64 * pipeline::busiest(plan, phase, routes));
-    }
-    let bytes_per_unit = size.get() as f64 / plan.units as f64;
-    for (number, chunks) in phase.trees.clone().zip(chunks) {
-        let tree = &plan.trees[number];
-        if tree.units() > 0 {
-            let chunk_bytes = Amount(bytes_per_unit * tree.units() as f64 / f64::from(chunks));
-            compiler.append_tree(number as u32, tree, chunks, chunk_bytes);
+/// Builds the workload of `plan` for a vector of `size`.
+pub(super) fn compile(plan: &Plan, routes: &LaneRoutes, size: Bytes) -> Workload {
+    let mut workload = Workload::default();
+    let mut received = Received::new(plan);
+    for (number, phase) in (0..).zip(&plan.phases) {
+        let first = workload.messages.len() as u32;
+        let mut compiler = Compiler::new(plan, phase, number, &mut workload, size);
+        match plan.equal_sums(phase) {
+            Some(sums) => compiler.append_sums(&sums),
+            None => compiler.append_trees(routes),
+        }
+        if plan.phases.len() > 1 && !plan.collective.is_personalized() {
+            let last = workload.messages.len() as u32;
+            received.join(plan, &mut workload, (first..last).map(MessageId::new));
         }
     }
-    if phase.pace.is_stream() {
-        compiler.workload.parts_of = (0..compiler.workload.parts.len() as u32).collect();
-    } else {
-        compiler.messages_of_steps(routes);
-    }
-    compiler.workload
+    workload.on_port = workload.messages_of_ports(routes, plan.topology.links().len());
+    workload.junctions.link(workload.messages.len());
+    workload
 }
 
 impl Workload {
     /// Returns the half to which the first part of `message` belongs.
     pub fn origin(&self, message: MessageId) -> TreeHalf {
-        let part = self.parts_of[self.messages[message].parts.start as usize];
-        self.halves[self.halves.partition_point(|half| half.first_part <= part) - 1]
+        self.half_of(self.parts_of[self.messages[message].parts.start as usize])
     }
 
-    /// Returns those links of a message's route on which it keeps order.
-    pub fn ports<'a>(&self, route: &'a [LinkId]) -> &'a [LinkId] {
-        if self.all_links_are_ports { route } else { &route[..1] }
+    /// Returns the trees of the parts of `message`.
+    pub fn trees_of(&self, message: MessageId) -> impl Iterator<Item = u32> {
+        let parts = &self.messages[message].parts;
+        self.parts_of[parts.start as usize..parts.end as usize].iter().map(|&part| self.half_of(part).tree)
+    }
+
+    fn half_of(&self, part: u32) -> TreeHalf {
+        self.halves[self.halves.partition_point(|half| half.first_part <= part) - 1]
     }
 
     /// Lists the messages of each port, in the order in which they stand.
     fn messages_of_ports(&self, routes: &LaneRoutes, links: usize) -> Csr<MessageId> {
-        let ports = || self.messages.iter().map(|message| self.ports(routes.of(message.lane)));
+        let ports = || self.messages.iter().map(|message| message.ports(routes.of(message.lane)));
         let mut first = vec![0u64; links + 1];
         ports().flatten().for_each(|port| first[port.index() + 1] += 1);
         (0..links).for_each(|link| first[link + 1] += first[link]);
@@ -134,20 +150,87 @@ impl Workload {
     }
 }
 
+/// A phase that is appended to a workload.
 struct Compiler<'a> {
     plan: &'a Plan,
     phase: &'a Phase,
+    number: u16,
+    size: Bytes,
     /// Bytes a second for each byte that an edge carries; infinite unless trees are paced.
     limit_per_byte: f64,
-    workload: Workload,
+    workload: &'a mut Workload,
     /// The part that carries each node's partial sums up, or the result down to it, in the tree at hand.
     part_of_node: Vec<Option<u32>>,
 }
 
 impl<'a> Compiler<'a> {
-    fn new(plan: &'a Plan, phase: &'a Phase) -> Self {
+    fn new(plan: &'a Plan, phase: &'a Phase, number: u16, workload: &'a mut Workload, size: Bytes) -> Self {
         let part_of_node = vec![None; plan.topology.nodes().len()];
-        Self { plan, phase, limit_per_byte: f64::INFINITY, workload: Workload::default(), part_of_node }
+        Self { plan, phase, number, size, limit_per_byte: f64::INFINITY, workload, part_of_node }
+    }
+
+    /// Returns the bytes that a tree carries.
+    fn bytes_of(&self, tree: &Tree) -> f64 {
+        self.size.get() as f64 / self.plan.units as f64 * tree.units() as f64
+    }
+
+    fn message(&self, lane: LaneRef, step: Option<Step>) -> Message {
+        Message {
+            lane,
+            chunks: 1,
+            bytes: Amount::ZERO,
+            rate_limit: Rate(f64::INFINITY),
+            parts: 0..0,
+            step,
+            phase: self.number,
+            all_links_are_ports: self.phase.pace == Pace::Ordered,
+        }
+    }
+
+    /// Appends the trees of the phase.
+    fn append_trees(&mut self, routes: &LaneRoutes) {
+        let (plan, phase) = (self.plan, self.phase);
+        let chunks: Vec<u32> = match phase.pace.is_stream() {
+            true => pipeline::pipelines(plan, phase, routes).iter().map(|tree| tree.chunks(self.size)).collect(),
+            false => vec![1; phase.trees.len()],
+        };
+        if phase.pace == Pace::Paced {
+            self.limit_per_byte = 1.0 / (self.size.get() as f64 * pipeline::busiest(plan, phase, routes));
+        }
+        let (first_message, first_part) = (self.workload.messages.len(), self.workload.parts.len());
+        for (number, chunks) in phase.trees.clone().zip(chunks) {
+            let tree = &plan.trees[number];
+            if tree.units() > 0 {
+                let chunk_bytes = Amount(self.bytes_of(tree) / f64::from(chunks));
+                self.append_tree(number as u32, tree, chunks, chunk_bytes);
+            }
+        }
+        if phase.pace.is_stream() {
+            self.workload.parts_of.extend(first_part as u32..self.workload.parts.len() as u32);
+        } else {
+            self.join_messages(first_message, first_part);
+        }
+    }
+
+    /// Appends the messages of a phase in which equal partial sums are sent once.
+    fn append_sums(&mut self, sums: &Sums) {
+        let mut numbers = vec![MessageId::new(0); sums.messages.len()];
+        for id in sums.in_order() {
+            let message = &sums.messages[id];
+            let part = self.workload.parts.len() as u32;
+            numbers[id] = MessageId::new(self.workload.messages.len() as u32);
+            let bytes = Amount(self.bytes_of(&self.plan.trees[message.tree]));
+            let parts = part..part + 1;
+            let new = Message { bytes, parts, ..self.message(message.edge.lane, message.edge.step) };
+            self.workload.halves.push(TreeHalf { first_part: part, tree: message.tree as u32, reduces: true });
+            self.workload.parts.push(Part { message: numbers[id], before: None, after: None });
+            self.workload.parts_of.push(part);
+            self.workload.messages.push(new);
+        }
+        for (id, message) in (0..).zip(&sums.messages) {
+            let awaited = sums.sums[message.sum].parts.iter().map(|&part| numbers[part]);
+            self.workload.junctions.add(awaited, numbers[id as usize]);
+        }
     }
 
     /// Appends parts, gates and, part by part, messages of one tree.
@@ -183,17 +266,13 @@ impl<'a> Compiler<'a> {
         for (edge, blocks) in edges.iter().zip(blocks) {
             let part = self.workload.parts.len() as u32;
             self.part_of_node[edge.child] = Some(part);
-            self.workload.parts.push(Part { message: MessageId::new(part), before: None, after: None });
+            let message = MessageId::new(self.workload.messages.len() as u32);
+            self.workload.parts.push(Part { message, before: None, after: None });
             let bytes = Amount(bytes.0 * blocks as f64);
-            let (lane, step) = (edge.lane, edge.step);
-            self.workload.messages.push(Message {
-                lane,
-                chunks,
-                bytes,
-                rate_limit: Rate(bytes.0 * f64::from(chunks) * self.limit_per_byte),
-                parts: part..part + 1,
-                step,
-            });
+            let rate_limit = Rate(bytes.0 * f64::from(chunks) * self.limit_per_byte);
+            let parts = part..part + 1;
+            let message = Message { chunks, bytes, rate_limit, parts, ..self.message(edge.lane, edge.step) };
+            self.workload.messages.push(message);
         }
         edges
     }
@@ -207,39 +286,36 @@ impl<'a> Compiler<'a> {
         self.workload.gates.push(Gate { awaits, releases });
     }
 
-    /// Brings the parts of each step and lane together, and puts the messages of each port in order of their steps.
-    fn messages_of_steps(&mut self, routes: &LaneRoutes) {
-        let Workload { messages: single, parts, parts_of, .. } = &mut self.workload;
+    /// Brings the parts of each step and lane together, and puts messages in the order of their steps.
+    fn join_messages(&mut self, first_message: usize, first_part: usize) {
+        let single = self.workload.messages.split_off(first_message);
         let mut messages: Vec<Message> = Vec::with_capacity(single.len());
-        let mut message_on_lane: Vec<Option<MessageId>> = vec![None; 2 * self.plan.lanes.len()];
+        let mut message_on_lane: Vec<Option<usize>> = vec![None; 2 * self.plan.lanes.len()];
         for &part in &order_by_step(single.iter().map(|message| message.step), self.phase.steps) {
             let Message { lane, bytes, step, .. } = single[part as usize];
             let same_step = message_on_lane[lane.index()].filter(|&message| messages[message].step == step);
-            let id = same_step.unwrap_or_else(|| {
-                let (bytes, rate_limit) = (Amount::ZERO, Rate(f64::INFINITY));
-                messages.push(Message { lane, chunks: 1, bytes, rate_limit, parts: 0..0, step });
-                MessageId::new(messages.len() as u32 - 1)
+            let place = same_step.unwrap_or_else(|| {
+                messages.push(self.message(lane, step));
+                messages.len() - 1
             });
-            message_on_lane[lane.index()] = Some(id);
-            let message = &mut messages[id];
-            message.bytes += bytes;
-            message.parts.end += 1;
-            parts[part as usize].message = id;
+            message_on_lane[lane.index()] = Some(place);
+            messages[place].bytes += bytes;
+            messages[place].parts.end += 1;
+            self.workload.parts[first_part + part as usize].message = MessageId::new((first_message + place) as u32);
         }
-        let mut end = 0;
+        let mut end = first_part as u32;
         for message in &mut messages {
             let count = std::mem::replace(&mut message.parts, end..end).end;
             end += count;
         }
-        *parts_of = vec![0; parts.len()];
-        for (number, part) in (0..).zip(parts.iter()) {
-            let places = &mut messages[part.message].parts;
+        let Workload { parts, parts_of, .. } = &mut *self.workload;
+        parts_of.resize(parts.len(), 0);
+        for (number, part) in (first_part as u32..).zip(&parts[first_part..]) {
+            let places = &mut messages[part.message.index() - first_message].parts;
             parts_of[places.end as usize] = number;
             places.end += 1;
         }
-        *single = messages;
-        self.workload.all_links_are_ports = self.phase.pace == Pace::Ordered;
-        self.workload.on_port = self.workload.messages_of_ports(routes, self.plan.topology.links().len());
+        self.workload.messages.extend(messages);
     }
 }
 

@@ -12,7 +12,7 @@ use super::options::{FlowControl, Interfaces, Options};
 use super::routes::{Lists, push_routes, routes};
 use crate::error::Result;
 use crate::ids::ids;
-use crate::plan::schedule::{Csr, Op, TransferId};
+use crate::plan::schedule::{Csr, TransferId};
 use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, Pace, Plan};
 use crate::sim::background::Pairs;
@@ -127,7 +127,7 @@ impl Workload {
         let lockstep = options.lockstep.unwrap_or_else(|| tables::lockstep(plan));
         let tables = Tables::new(plan, &schedule, ELEMENT, lockstep)?;
         let mut message_of = vec![None; schedule.len()];
-        for (number, id) in (0..).zip(schedule.ids().filter(|&id| schedule.op[id] != Op::Local)) {
+        for (number, id) in (0..).zip(schedule.ids().filter(|&id| !schedule.op[id].is_local())) {
             let place = Place { job: place, number };
             message_of[id] = Some(MessageId::new(self.messages.len()));
             self.messages.push(message(job, &schedule, id, place, options)?);

@@ -1,7 +1,7 @@
 //! A tree out of one rank, in which ranks can be moved.
 
-use super::super::ways::latency_over;
 use crate::planners::spanning::Route;
+use crate::planners::ways::latency_over;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// A tree that joins all ranks.

@@ -7,11 +7,12 @@
 //! prove how much any plan can reach. Cost: for n ranks, k trees a rank and p passes, p k n^2 searches of the nodes
 //! that are no ranks, of O(m log m) for m links.
 
-use super::super::{farthest, ways::latency_over};
+use super::super::farthest;
 use super::branches::{Branches, latency_of};
 use crate::blocks::{Blocks, share};
 use crate::bound::{exp2, rate_by_prices};
 use crate::planners::spanning::Route;
+use crate::planners::ways::latency_over;
 use crate::random::Random;
 use crate::search::Shortest;
 use crate::topology::{LinkId, NodeId, Topology};

@@ -6,10 +6,10 @@
 //! one by one, by as little as empties the busiest links by a chunk, as long as the trees can be made to fit again.
 //! Cost: a cheap tree through time (`growing.rs`) for each tree in trouble and pass; the sum of all is limited.
 
-use super::super::ways::Ways;
 use super::growing::cheap_tree;
 use super::searching::Network;
 use crate::planners::spanning::Route;
+use crate::planners::ways::Ways;
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId};
 

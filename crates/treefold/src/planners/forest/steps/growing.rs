@@ -6,7 +6,7 @@
 //! before its children's, until none finds one. Cost: for n ranks, s steps and w ways, O(s w) times the few times that
 //! a path gets cheaper, and O(n^2).
 
-use super::super::ways::{Way, Ways};
+use crate::planners::ways::{Way, Ways};
 use crate::topology::NodeId;
 
 /// The most rounds in which ranks look for cheaper ways.

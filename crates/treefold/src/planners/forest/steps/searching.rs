@@ -3,7 +3,7 @@
 use super::fitting::{Fitted, Timed, fit};
 use crate::bound::{all_gather_rate, broadcast_rate};
 use crate::planners::forest::grown::most_reached;
-use crate::planners::forest::ways::Ways;
+use crate::planners::ways::Ways;
 use crate::search::BreadthFirst;
 use crate::topology::{NodeId, Topology};
 
