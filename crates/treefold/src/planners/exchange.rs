@@ -74,13 +74,20 @@ struct Hop {
     direction: (usize, u64),
 }
 
+/// How far it is from a rank to another: the picoseconds, shifted by some bits that hold the least number of ways that
+/// takes.
+type Distance = u64;
+
+/// The bits of the number of ways, of which there are fewer than ranks.
+const WAYS: u32 = MAX_RANKS.ilog2() + 1;
+
 /// The network as ranks see it.
 struct Network<'a> {
     topology: &'a Arc<Topology>,
     /// The ways out of each rank.
     out_of: Vec<Vec<Hop>>,
-    /// The picoseconds from each rank to each other, target after target.
-    latency: Vec<Vec<u64>>,
+    /// How far it is from each rank to each other, target after target.
+    distance: Vec<Vec<Distance>>,
     /// How many directions there are that take turns in coming first.
     dimensions: usize,
 }
@@ -101,19 +108,22 @@ impl<'a> Network<'a> {
         let mut search = Shortest::new(topology.ranks() as usize);
         let mut to = |target| {
             search.start(target);
-            while let Some((node, latency)) = search.settle() {
-                ways.into(node).iter().for_each(|way| search.offer(way.source, latency + way.latency, ()));
+            while let Some((node, distance)) = search.settle() {
+                let farther = |latency: u64| distance + (latency << WAYS) + 1;
+                ways.into(node).iter().for_each(|way| search.offer(way.source, farther(way.latency), ()));
             }
             topology.rank_ids().map(|source| search.cost(source)).collect()
         };
-        let latency = topology.rank_ids().map(&mut to).collect();
-        Self { topology, out_of, latency, dimensions: grid(topology).map_or(1, |(dims, _)| dims.len()) }
+        let distance = topology.rank_ids().map(&mut to).collect();
+        Self { topology, out_of, distance, dimensions: grid(topology).map_or(1, |(dims, _)| dims.len()) }
     }
 
     /// Returns the ways out of `source` that are on quickest routes to `root`, by their places.
     fn quickest(&self, source: NodeId, root: NodeId) -> impl Iterator<Item = usize> {
-        let latency = &self.latency[root];
-        let is_quickest = move |hop: &Hop| hop.latency + latency[hop.target.index()] == latency[source.index()];
+        let (to, here) = (&self.distance[root], self.distance[root][source]);
+        // Where links have no latency, the number of ways keeps routes from turning back.
+        let is_quickest =
+            move |hop: &Hop| to[hop.target] < here && hop.latency + (to[hop.target] >> WAYS) == here >> WAYS;
         self.out_of[source].iter().enumerate().filter(move |(_, hop)| is_quickest(hop)).map(|(place, _)| place)
     }
 
@@ -192,7 +202,7 @@ impl Exchange {
     /// that a rank adds up is known when it chooses a way.
     fn tree(&mut self, network: &Network, root: NodeId, part: usize, known: &mut Known) -> Vec<Option<u32>> {
         let mut order: Vec<NodeId> = network.topology.rank_ids().filter(|&rank| rank != root).collect();
-        order.sort_by_key(|&rank| std::cmp::Reverse(network.latency[root][rank.index()]));
+        order.sort_by_key(|&rank| std::cmp::Reverse(network.distance[root][rank]));
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); order.len() + 1];
         let mut out_of = vec![None; order.len() + 1];
         for source in order {

@@ -110,9 +110,9 @@ fn transfers_that_overlap_lie_beside_each_other() {
     let nodes = vec![Node::accelerator("the \"first\""), Node::accelerator("C:\\second")];
     let topology = Topology::new("a\\b \"c\"", nodes, vec![link(0, 1), link(1, 0)], None, Shape::General).unwrap();
     let mut plan = Draft::new(&Arc::new(topology), "by hand", 4);
-    for spans in [vec![0..1, 1..3], vec![3..4]] {
-        let down = half(&mut plan, &[(0, 1, 0)]);
-        let trees = spans.into_iter().map(|span| tree(span, 0, Half::None, down.clone())).collect();
+    for (spans, from, to) in [(vec![0..1, 1..3], 0, 1), (vec![0..1], 1, 0), (vec![0..1], 0, 1)] {
+        let down = half(&mut plan, &[(from, to, 0)]);
+        let trees = spans.into_iter().map(|span| tree(span, from, Half::None, down.clone())).collect();
         plan.push_phase(Pace::Stream, trees);
     }
     let plan = plan.unchecked();
@@ -123,10 +123,10 @@ fn transfers_that_overlap_lie_beside_each_other() {
     let names: Vec<&str> = tracks.values().map(|track| track.name.as_str()).collect();
     let [there, back] = ["the \"first\" -> C:\\second", "C:\\second -> the \"first\""];
     assert_eq!(names, [there, back, &format!("{there} (2)")]);
-    // 1024 and 2048 bytes at 1 GB/s, a latency of 1 us, then 1024 bytes.
-    assert_eq!(tracks[&1].slices, [(0.0, 2.048, 1024.0), (4.072, 1.024, 1024.0)]);
+    // 1024 and 2048 bytes at 1 GB/s, a latency of 1 us, then 1024 bytes back, and there again.
+    assert_eq!(tracks[&1].slices, [(0.0, 2.048, 1024.0), (5.072, 1.024, 1024.0)]);
     assert_eq!(tracks[&3].slices, [(0.0, 3.072, 2048.0)]);
-    assert!(tracks[&2].slices.is_empty());
+    assert_eq!(tracks[&2].slices, [(3.048, 1.024, 1024.0)]);
 }
 
 #[test]

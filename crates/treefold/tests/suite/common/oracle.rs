@@ -55,7 +55,7 @@ pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
         }
         message_of[id] = Some(number);
         messages[number].bytes += schedule.elements_of(id) as f64 / schedule.elements as f64 * size as f64;
-        let before = schedule.dependencies.row(id).iter().filter_map(|&other| message_of[other]);
+        let before = into_sender(schedule, id).into_iter().filter_map(|other| message_of[other]);
         messages[number].awaits.extend(before);
     }
     for number in 0..messages.len() {
@@ -63,6 +63,23 @@ pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
         messages[number].pace = pace(plan, &messages, messages[number].key);
     }
     messages
+}
+
+/// What must have come to the sender of a transfer, or happened within it, before it leaves. What has come too early
+/// waits there for what it adds to or replaces; that does not keep its own sender from sending.
+fn into_sender(schedule: &Schedule, id: TransferId) -> Vec<TransferId> {
+    let sender = schedule.ends(id)[0];
+    let mut found: Vec<TransferId> = Vec::new();
+    let mut stack = vec![id];
+    while let Some(id) = stack.pop() {
+        for &other in schedule.dependencies.row(id) {
+            if schedule.ends(other)[1] == sender && !found.contains(&other) {
+                found.push(other);
+                stack.push(other);
+            }
+        }
+    }
+    found
 }
 
 /// A paced edge sends all that it carries in just the time that the busiest link needs for all that it carries.
@@ -122,26 +139,27 @@ fn behind(plan: &Plan, messages: &[Message], number: usize, number_of: &HashMap<
         return before.into_iter().collect();
     }
     // Where phases are ordered, every link keeps order, and else only the first one of a route.
-    let is_ordered = plan.phases[usize::from(phase)].pace == Pace::Ordered;
-    let ports = |message: &'_ Message| message.route[..if is_ordered { message.route.len() } else { 1 }].to_vec();
+    let is_ordered = |message: &Message| plan.phases[usize::from(message.key.0)].pace == Pace::Ordered;
+    let ports =
+        |message: &'_ Message| message.route[..if is_ordered(message) { message.route.len() } else { 1 }].to_vec();
     let own = ports(&messages[number]);
     let shares = |other: &Message| ports(other).iter().any(|port| own.contains(port));
-    let of_port = |other: &&Message| other.key.0 == phase && other.key.2 < step && shares(other);
+    // Those of earlier phases come first, too; streams keep no order on ports.
+    let is_earlier = |other: &Message| other.key.2 > 0 && (other.key.0, other.key.2) < (phase, step);
+    let of_port = |other: &&Message| is_earlier(other) && shares(other);
     messages.iter().filter(of_port).map(|other| number_of[&other.key]).collect()
 }
 
 /// When every message of a plan travels, and when the last one has been received.
 pub fn simulate(plan: &Plan, messages: &[Message]) -> (Vec<Times>, f64) {
     let (mut times, mut now) = (vec![[f64::INFINITY; 3]; messages.len()], 0.0);
-    for phase in 0..plan.phases.len() {
-        let of_phase = |&number: &usize| usize::from(messages[number].key.0) == phase;
-        run_phase(&plan.topology, messages, (0..messages.len()).filter(of_phase).collect(), &mut times, &mut now);
-    }
+    run(&plan.topology, messages, &mut times, &mut now);
     (times, now)
 }
 
-/// Runs the messages of a phase, `waiting`, from `now` until the last has been received.
-fn run_phase(topology: &Topology, messages: &[Message], mut waiting: Vec<usize>, times: &mut [Times], now: &mut f64) {
+/// Runs the messages from `now` until the last has been received.
+fn run(topology: &Topology, messages: &[Message], times: &mut [Times], now: &mut f64) {
+    let mut waiting: Vec<usize> = (0..messages.len()).collect();
     let (mut moving, mut under_way) = (Vec::<(usize, f64)>::new(), Vec::<usize>::new());
     loop {
         let free = |&number: &usize| {
