@@ -61,7 +61,7 @@ fn of_radix(spec: &Spec) -> Result<FatTree> {
 /// Returns how many links up a leaf has if it has `down` accelerators.
 fn tapered(spec: &Spec, down: u32) -> Result<u32> {
     let taper = spec.count("taper", 1)?;
-    if down % taper != 0 {
+    if !down.is_multiple_of(taper) {
         let what = format!("a leaf switch's {down} accelerators cannot share links up by {taper}");
         return Err(spec.misread(format!("{what}; take a taper that divides {down}")));
     }
