@@ -56,7 +56,7 @@ pub const GENERATORS: [Generator; 20] = [
     generator("random", "random:n=20,links=60,seed=1", WIDE_AREA, &["n", "links", "skew", "seed"], wan::random),
 ];
 
-/// The dragonfly of the paper's figure 5, with 72 hosts.
+/// The dragonfly that the paper draws, with 72 hosts.
 const DRAGONFLY: &str = "dragonfly:groups=9,routers=4,hosts=2,global=2";
 
 const fn generator(

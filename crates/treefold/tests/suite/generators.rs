@@ -54,7 +54,7 @@ fn assert_close(found: f64, expected: f64) {
 
 #[test]
 fn a_dragonfly_has_the_papers_sizes() {
-    assert_eq!(counts("dragonfly"), [72, 36, 72 + 9 * 6 + 36], "figure 5 of the paper");
+    assert_eq!(counts("dragonfly"), [72, 36, 72 + 9 * 6 + 36], "the one that the paper draws");
     for global in 1..4u64 {
         let (routers, hosts) = (2 * global, global);
         let groups = routers * global + 1;
