@@ -1,8 +1,9 @@
 //! Twisted tori: the links around the short dimensions are shifted by half of the long ones.
 //!
 //! The sides are k and 2k, as in slices of TPU v4. With one of each it is the rectangular twisted torus of Cámara et
-//! al. (IEEE TPDS 2010); with two sides of k and one of 2k it is a face-centred cubic lattice, and with one of k and two
-//! of 2k a body-centred one (Camarero et al., arXiv:1311.2019). Its shape is no grid, as it is no product of rings.
+//! al. (IEEE TPDS 2010); with two sides of k and one of 2k it is a face-centred cubic lattice, and with one of k and
+//! two of 2k a body-centred one (Camarero et al., arXiv:1311.2019). Its shape is no grid, as it is no product of
+//! rings.
 
 use super::grid::{accelerators, coordinate, neighbour, stride};
 use super::spec::{Defaults, Spec};
