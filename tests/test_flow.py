@@ -256,7 +256,9 @@ def test_one_rank_takes_no_time_and_has_no_bound(tmp_path):
 
 SMALL = (
     *("ring:5", "line:4", "full:5", "mesh:3x4", "torus:3x4", "torus:2x3x2", "hypercube:3", "fattree:4,2", "fattree128"),
-    *("bigraph:2x4", "dgx1", "dgx2", "dgx2:planes=2", "cluster:nodes=2,gpus=4,rails=2"),
+    *("bigraph:2x4", "dgx1", "dgx2", "dgx2:planes=2", "cluster:nodes=2,gpus=4,rails=2", "fattree:radix=4,taper=2"),
+    *("twisted-torus:2x4", "dragonfly:groups=3,routers=2,hosts=1,global=1", "hammingmesh:board=1x2,boards=2x2"),
+    *("nvl72:nodes=2,gpus=4,rails=2", "cluster:nodes=4,gpus=2,pods=2,spines=1,taper=2"),
     "random:n=8,links=20,seed=1",
     *("b4", "b4:skew=0.5,seed=3", "idn-like", "equinix-like"),
 )

@@ -33,11 +33,12 @@ def topology(
             JSON file holds).
         bandwidth_Bps: The bandwidth, in bytes per second or as a text such as `10Gbit/s`, of all links of a spec, or of
             the links of a file that have none. By default a spec has its own (16e9 for most), and each link of a file
-            must have one. For a spec with skewness it is the mean; a `cluster`, whose links differ, refuses it.
+            must have one. For a spec with skewness it is the mean; a `cluster` or `nvl72`, whose links differ, refuses
+            it.
         latency_s: The latency, one way and in seconds or as a text such as `5ms`, of all links of a spec, or of the
             links of a file that have none. By default a spec has its own (150e-9 for most), and a link of a file gets
             that of light in a straight fibre if the file has the coordinates of both ends, else the median of the
-            others, or 0 if none has one. A `cluster` refuses it, too.
+            others, or 0 if none has one. A `cluster` or `nvl72` refuses it, too.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
             `5Gbit/s`, or the path of a file of caps by name (docs/files.md). Each cap is modelled by
             a switch between the accelerator and its links, which `Topology.switches` counts. The value `none` leaves

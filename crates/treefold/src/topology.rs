@@ -5,17 +5,23 @@
 //! outside sees the renumbering when ranks are chosen.
 
 mod build;
+mod builder;
+mod cluster;
 mod connectivity;
 mod correspondence;
+mod dragonfly;
 mod edit;
+mod fattree;
 mod generators;
 mod grid;
+mod hammingmesh;
 mod json;
 mod links;
 mod node;
 mod routing;
 mod spec;
 mod switched;
+mod twisted;
 mod wan;
 
 pub use crate::ids::{LinkId, NodeId};

@@ -43,13 +43,19 @@ def topology(
 _SPECS = {
     "ring:8, line:8, full:8": "a ring, a line, or a complete graph",
     "torus:8x8, mesh:8x8": "a grid with wraparound links, or without",
+    "twisted-torus:4x8": "a torus whose links around 4 are shifted by 4",
     "hypercube:6": "2^6 accelerators",
     "dgx1": "8 GPUs with 6 NVLinks each",
     "dgx2, dgx2:planes=6": "16 GPUs on 2 switches, or on 6 planes of 2",
     "fattree:8,2": "8^2 accelerators under 2 levels of switches",
+    "fattree:radix=8,taper=2": "128 accelerators, half the links above leaves",
     "fattree128": "128 accelerators on 6 planes of 24 switches",
     "bigraph:4x8": "8 switches in 2 rows, each with 4 accelerators",
+    "dragonfly:groups=9,routers=4": "9 groups of 4 routers with 2 accelerators each",
+    "hammingmesh:boards=4x4": "meshes, and switches of their rows and columns",
     "cluster:nodes=4,gpus=8,rails=8": "4 servers of 8 GPUs and 8 network cards",
+    "cluster:pods=2,spines=2": "2 pods of servers, whose rails 2 spines join",
+    "nvl72:nodes=2": "2 racks of 72 GPUs and 72 network cards",
     "b4, equinix-like, idn-like": "wide-area networks of 12, 20 and 40 sites",
     "b4:skew=0.5,seed=1": "b4 with random bandwidths (skew: 0 to 1)",
     "random:n=20,links=60,seed=1": "20 sites, 60 two-way cables at random",
@@ -71,11 +77,12 @@ NETWORK is a file ({", ".join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}), or a spec:
 {_specs()}
 
 You choose the numbers. By default links have 16GB/s and 150ns. In dgx1 they have 25GB/s and 700ns. In dgx2:planes=6
-and fattree128 they have 25GB/s and no latency, and each switch takes 150ns. In wide-area networks they have 25MB/s,
-which is the mean if there is a skew, and 1ms. --bandwidth and --latency change them, but not those of a cluster, which
-are set in its spec: nvlink=450GB/s and nvlink_latency=150ns are those between a GPU and its server's switch, and
-nic=50GB/s and nic_latency=1us those of a network card's link to the switch of its rail. With fewer rails than GPUs,
-GPUs share a card, which is then a switch.
+and fattree128 they have 25GB/s and no latency, and each switch takes 150ns; in a dragonfly it takes 350ns. In a
+hammingmesh they have 50GB/s and 150ns. In wide-area networks they have 25MB/s, which is the mean if there is a skew,
+and 1ms. --bandwidth and --latency change them, but not those of a cluster, which are set in its spec: nvlink=450GB/s
+(900GB/s in nvl72) and nvlink_latency=150ns are those between a GPU and its server's switch, and nic=50GB/s and
+nic_latency=1us those of a network card's link to the switch of its rail, and of a rail's to a spine. With fewer cards
+than GPUs, GPUs share a card, which is then a switch.
 
 Examples:
 treefold topology b4

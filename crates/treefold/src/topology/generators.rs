@@ -1,7 +1,7 @@
 //! The table of generators, and the networks that specs describe.
 
 use super::spec::{Defaults, Form, Spec};
-use super::{Topology, grid, switched, wan};
+use super::{Topology, cluster, dragonfly, fattree, grid, hammingmesh, switched, twisted, wan};
 use crate::error::{self, Error, Result};
 use crate::units::{Bandwidth, Time};
 
@@ -23,28 +23,41 @@ const IN_NETWORK: Defaults = Defaults::new(25e9, 0, 150_000);
 /// The figures of MTree, section IV: capacities around 200 Mbit/s; 1 ms.
 const WIDE_AREA: Defaults = Defaults::new(25e6, 1_000_000_000, 0);
 /// The figures of an eight-GPU server of 2024: 450 GB/s to its switch. The figures of its network cards are in
-/// `switched::cluster`.
+/// `cluster`.
 const SERVERS: Defaults = Defaults::new(450e9, 150_000, 0);
+/// The figures of a GB200 NVL72: 900 GB/s in each direction (NVLink 5, 1.8 TB/s in both).
+const RACKS: Defaults = Defaults::new(900e9, 150_000, 0);
+/// The figures of Slingshot (De Sensi et al., SC 2020): 200 Gbit/s a port, 350 ns a switch.
+const SLINGSHOT: Defaults = Defaults::new(25e9, 0, 350_000);
+/// The figures of one plane of accelerators with ports of 400 Gbit/s; the latency is MultiTree's.
+const PORTS: Defaults = Defaults::new(50e9, 150_000, 0);
 
 /// All generators. To add one, add a function and a line here.
-pub const GENERATORS: [Generator; 16] = [
+pub const GENERATORS: [Generator; 20] = [
     generator("ring", "ring:8", MULTITREE, &[], grid::ring),
     generator("line", "line:8", MULTITREE, &[], grid::line),
     generator("full", "full:8", MULTITREE, &[], grid::full),
     generator("torus", "torus:8x8", MULTITREE, &[], grid::torus),
+    generator("twisted-torus", "twisted-torus:4x8", MULTITREE, &[], twisted::twisted_torus),
     generator("mesh", "mesh:8x8", MULTITREE, &[], grid::mesh),
     generator("hypercube", "hypercube:6", MULTITREE, &[], grid::hypercube),
     generator("dgx1", "dgx1", NVLINK, &[], grid::dgx1),
     generator("dgx2", "dgx2:planes=6", MULTITREE, &["planes"], switched::dgx2),
-    generator("fattree", "fattree:8,2", MULTITREE, &[], switched::fattree),
+    generator("fattree", "fattree:8,2", MULTITREE, &fattree::KEYS, fattree::fattree),
     generator("fattree128", "fattree128", IN_NETWORK, &[], switched::fattree128),
     generator("bigraph", "bigraph:4x8", MULTITREE, &[], switched::bigraph),
-    generator("cluster", "cluster:nodes=4,gpus=8,rails=8", SERVERS, &switched::CLUSTER_KEYS, switched::cluster),
+    generator("dragonfly", DRAGONFLY, SLINGSHOT, &dragonfly::KEYS, dragonfly::dragonfly),
+    generator("hammingmesh", "hammingmesh:board=2x2,boards=4x4", PORTS, &hammingmesh::KEYS, hammingmesh::hammingmesh),
+    generator("cluster", "cluster:nodes=4,gpus=8,rails=8", SERVERS, &cluster::KEYS, cluster::cluster),
+    generator("nvl72", "nvl72:nodes=2,rails=4", RACKS, &cluster::KEYS, cluster::nvl72),
     generator("b4", "b4:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::b4),
     generator("equinix-like", "equinix-like:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::equinix_like),
     generator("idn-like", "idn-like:skew=0.5,seed=1", WIDE_AREA, &["skew", "seed"], wan::idn_like),
     generator("random", "random:n=20,links=60,seed=1", WIDE_AREA, &["n", "links", "skew", "seed"], wan::random),
 ];
+
+/// The dragonfly that the paper draws, with 72 hosts.
+const DRAGONFLY: &str = "dragonfly:groups=9,routers=4,hosts=2,global=2";
 
 const fn generator(
     name: &'static str,

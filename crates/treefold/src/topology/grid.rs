@@ -80,16 +80,17 @@ fn grid(spec: &Spec, defaults: &Defaults, dims: Vec<u32>, wrap: bool) -> Result<
 }
 
 /// Returns the difference of the numbers of neighbours along `dimension`.
-fn stride(dims: &[u32], dimension: usize) -> u32 {
+pub(super) fn stride(dims: &[u32], dimension: usize) -> u32 {
     dims[dimension + 1..].iter().product()
 }
 
-fn coordinate(dims: &[u32], cell: u32, dimension: usize) -> u32 {
+/// Returns where a cell is along `dimension`.
+pub(super) fn coordinate(dims: &[u32], cell: u32, dimension: usize) -> u32 {
     cell / stride(dims, dimension) % dims[dimension]
 }
 
 /// Returns the next cell along `dimension`, if there is one.
-fn neighbour(dims: &[u32], wrap: bool, cell: u32, dimension: usize, forward: bool) -> Option<u32> {
+pub(super) fn neighbour(dims: &[u32], wrap: bool, cell: u32, dimension: usize, forward: bool) -> Option<u32> {
     let (length, at) = (dims[dimension], coordinate(dims, cell, dimension));
     let edge = if forward { at + 1 == length } else { at == 0 };
     if length == 1 || (edge && !wrap) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::{Link, MAX_LINKS, MAX_NODES, NodeId};
+use crate::bail;
 use crate::error::{self, Error, Result};
 use crate::units::{Bandwidth, Time};
 
@@ -84,7 +85,9 @@ impl<'a> Spec<'a> {
     /// Takes a spec of this form apart.
     pub fn parse(text: &'a str, form: &'static Form) -> Result<Self> {
         let body = text.split_once(':').map_or("", |(_, body)| body);
-        let (sizes, pairs) = if body.contains('=') { ("", body) } else { (body, "") };
+        // Sizes come before the first pair, which starts after the last comma before its equals sign.
+        let first_pair = body.find('=').map_or(body.len(), |equals| body[..equals].rfind(',').unwrap_or(0));
+        let (sizes, pairs) = body.split_at(first_pair);
         let mut spec = Self { text, form, sizes, keys: BTreeMap::new() };
         for pair in pairs.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -98,7 +101,7 @@ impl<'a> Spec<'a> {
                 return Err(spec.misread(format!("key '{key}' is given twice")));
             }
         }
-        let takes_sizes = form.keys.is_empty() && form.example.contains(':');
+        let takes_sizes = form.example.contains(':') && !form.example.contains('=');
         if !sizes.is_empty() && !takes_sizes {
             return Err(spec.misread(format!("'{sizes}' has no meaning for {}", form.name)));
         }
@@ -110,16 +113,32 @@ impl<'a> Spec<'a> {
         Error::new(format!("topology '{}': {what}; write for example {}", self.text, self.form.example))
     }
 
+    /// Returns the word before the colon.
+    pub fn name(&self) -> &'static str {
+        self.form.name
+    }
+
+    /// Returns whether sizes such as `8,2` are given.
+    pub fn has_sizes(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
+    /// Returns whether a key is given.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
     /// Returns the sizes of `8x8` or `8,2`, each at least 1.
     pub fn sizes(&self) -> Result<Vec<u32>> {
-        let parse = |part: &str| match part.parse::<u32>() {
-            Ok(size) if size > 0 => Ok(size),
-            _ if part.len() > 9 && part.bytes().all(|digit| digit.is_ascii_digit()) => {
-                Err(self.misread(format!("'{part}' is too large")))
-            }
-            _ => Err(self.misread(format!("'{part}' is not a positive whole number"))),
-        };
-        self.sizes.split(['x', ',']).map(parse).collect()
+        self.sizes.split(['x', ',']).map(size).collect::<Result<_>>().map_err(|error| self.misread(error))
+    }
+
+    /// Returns the rows and columns of `key`, written as `2x2`, each at least 1, or `default`.
+    pub fn sides(&self, key: &str, default: [u32; 2]) -> Result<[u32; 2]> {
+        let Some(text) = self.keys.get(key) else { return Ok(default) };
+        let sides: Result<Vec<u32>> = text.split('x').map(size).collect();
+        let sides = sides.map_err(|error| self.misread(format!("{key}: {error}")))?;
+        sides.try_into().map_err(|_| self.misread(format!("{key}='{text}' is not a number of rows and one of columns")))
     }
 
     /// Returns the single size of `ring:8`.
@@ -171,5 +190,14 @@ impl<'a> Spec<'a> {
             );
         }
         Ok(())
+    }
+}
+
+/// Reads a size, which is at least 1.
+fn size(text: &str) -> Result<u32> {
+    match text.parse::<u32>() {
+        Ok(size) if size > 0 => Ok(size),
+        _ if text.len() > 9 && text.bytes().all(|digit| digit.is_ascii_digit()) => bail!("'{text}' is too large"),
+        _ => bail!("'{text}' is not a positive whole number"),
     }
 }

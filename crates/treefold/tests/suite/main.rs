@@ -21,6 +21,7 @@ mod fabric_reduces;
 mod flow;
 mod flow_random;
 mod forest;
+mod generators;
 mod golden;
 mod gost;
 mod layering;

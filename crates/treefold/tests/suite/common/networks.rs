@@ -126,6 +126,9 @@ pub fn networks() -> impl Strategy<Value = Arc<Topology>> {
         "bigraph:2x2",
         "fattree:2,3",
         "cluster:nodes=2,gpus=4,rails=2",
+        "twisted-torus:2x4",
+        "dragonfly:groups=3,routers=2,hosts=1,global=1",
+        "hammingmesh:board=2x2,boards=1x2",
         "line:1",
         "ring:2",
     ];
