@@ -17,6 +17,7 @@ mod multiring;
 mod multitree;
 pub mod options;
 mod order;
+mod ordering;
 mod p2p;
 mod packing;
 mod plink;

@@ -38,7 +38,7 @@ use self::grown::{Grown, Roots, forests};
 use self::order::{Carried, Ordered, ordered};
 use super::order::Runs;
 use super::spanning::Route;
-use super::{Options, derived};
+use super::{Options, derived, ordering};
 use crate::bound::distances_passing;
 use crate::error::Result;
 use crate::misfit;
@@ -68,6 +68,8 @@ const WORTH_DOUBLING: f64 = 1e-3;
 const LEEWAY: f64 = 0.01;
 /// The part of the time that streams must save which share links as they come, and not at paces.
 const WORTH_SHARING: f64 = 0.005;
+/// The part of the time that putting both halves in order together must save, as it takes more messages at a time.
+const WORTH_TOGETHER: f64 = 0.005;
 /// So many ordered plans of two halves are timed as a whole.
 const MOST_WHOLE: usize = 4;
 
@@ -121,14 +123,39 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     if halves == Halves::Both {
         time_as_wholes(&mut timed);
     }
-    let timed = with_few_messages(timed);
-    let Some(&(fastest, least)) = timed.iter().min_by_key(|(_, seconds)| *seconds) else {
+    let Some(least) = timed.iter().map(|&(_, seconds)| seconds).min() else {
         misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
     };
+    if halves == Halves::Both
+        && let Some(together) = halves_together(&timed, least)
+    {
+        return Ok(together);
+    }
+    let timed = with_few_messages(timed);
+    let (fastest, least) = *timed.iter().min_by_key(|(_, seconds)| *seconds).expect("one has the least time");
     // The first that is near the best has the fewest messages, each of which costs a little.
     let worth = if fastest.sending == Sending::Streamed { WORTH_SHARING } else { WORTH };
     let is_near = |(_, seconds): &&(Form, Seconds)| seconds.get() <= least.get() * (1.0 + worth);
     Ok((timed.iter().find(is_near).expect("the best is near itself").0.draft(), least))
+}
+
+/// Returns the trees of the fastest forms with the messages of both halves in one order, if that is faster: the sums
+/// that are complete are broadcast while others are still reduced.
+fn halves_together(timed: &[(Form, Seconds)], least: Seconds) -> Option<Timed> {
+    let mut order: Vec<&(Form, Seconds)> = timed.iter().filter(|(form, _)| form.options.pipeline).collect();
+    order.sort_by_key(|(_, seconds)| *seconds);
+    let (mut best, mut most) = (None, least.get() * (1.0 - WORTH_TOGETHER));
+    let mut tried: Vec<*const Grown> = Vec::new();
+    for (form, _) in order {
+        if tried.len() < MOST_WHOLE && !tried.contains(&std::ptr::from_ref(form.grown)) {
+            tried.push(form.grown);
+            let streamed = Form { sending: Sending::Streamed, ..*form }.draft();
+            if let Some((draft, seconds)) = ordering::ordered(&streamed, form.options.size, most) {
+                (best, most) = (Some((draft, Seconds::known(seconds))), seconds);
+            }
+        }
+    }
+    best
 }
 
 /// Returns the streams and the best ordered form, where twice as many messages have to save some time; what has the

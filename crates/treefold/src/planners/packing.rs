@@ -18,7 +18,7 @@ use super::cheapest::{by_weights, cheapest_tree, equal_trees, shortest_tree};
 use super::pool::Pool;
 use super::shares::total;
 use super::spanning::{Lengths, Rated, Resources};
-use super::{Heights, Listener, Options, Planned, Proof, mtree, planner_named, tell};
+use super::{Heights, Listener, Options, Planned, Proof, mtree, ordering, planner_named, tell};
 use crate::bound;
 use crate::error::Result;
 use crate::memory::Memory;
@@ -26,7 +26,7 @@ use crate::plan::alpha_beta::Profile;
 use crate::plan::{Draft, Plan};
 use crate::random::Random;
 use crate::topology::{NodeId, Topology};
-use crate::units::Seconds;
+use crate::units::{Bytes, Seconds};
 
 /// A packing this close to its bound is good enough.
 const GAP: f64 = 1e-4;
@@ -44,6 +44,8 @@ const LOW: f64 = 1e-4;
 const CENTRES: u32 = 64;
 /// The part of the time that lower trees must save to be worth a lower rate.
 const WORTH_LOWERING: f64 = 0.01;
+/// The part of the time that messages in order must save, which need receivers that keep it.
+const WORTH_ORDER: f64 = 0.005;
 /// The limits of height for plans of small vectors, as multiples of the lowest tree's height.
 const LEVELS: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
 /// How many corners of a program are tried, and the most trees times resources for that.
@@ -99,8 +101,24 @@ fn quickest(topology: &Arc<Topology>, best: Vec<Rated>, options: &Options, liste
         let seconds = seconds(&draft, options).get();
         (draft, if sum(rated) >= wide { seconds } else { seconds / (1.0 - WORTH_LOWERING) })
     };
-    let plans = std::iter::once(&best).chain(others).map(timed);
-    Ok(plans.min_by(|a, b| a.1.total_cmp(&b.1)).expect("the best packing is one").0)
+    let plans: Vec<(Draft, f64)> = std::iter::once(&best).chain(others).map(timed).collect();
+    let may_order = options.pipeline && options.limits() == Options::default().limits();
+    let ordered = if may_order { in_order(&plans, options.size) } else { None };
+    let fastest = plans.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    Ok(ordered.unwrap_or_else(|| fastest.expect("the best packing is one").0))
+}
+
+/// Returns the fastest of these plans, which come with their times, if its messages are put in order; `None` if that is
+/// no faster than all of them.
+fn in_order(plans: &[(Draft, f64)], size: Bytes) -> Option<Draft> {
+    let mut least = plans.iter().map(|&(_, seconds)| seconds).fold(f64::INFINITY, f64::min) * (1.0 - WORTH_ORDER);
+    let mut best = None;
+    for (streamed, _) in plans {
+        if let Some((ordered, seconds)) = ordering::ordered(streamed, size, least) {
+            (best, least) = (Some(ordered), seconds);
+        }
+    }
+    best
 }
 
 /// Returns the sum of the rates of trees.
