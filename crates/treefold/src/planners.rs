@@ -8,8 +8,10 @@ mod dbtree;
 mod exchange;
 pub(crate) mod forest;
 pub mod gost;
+mod groups;
 mod halving_doubling;
 mod hdrm;
+mod hierarchical;
 mod in_network;
 mod innet;
 mod mtree;
@@ -39,7 +41,7 @@ mod ways;
 
 use std::sync::Arc;
 
-pub use options::{Heights, Options, Starts, TreeRate};
+pub use options::{Heights, Level, Options, Starts, TreeRate};
 pub use proof::Proof;
 use table::Plans;
 pub use table::{Collectives, PLANNERS, Planner, planner_named};
@@ -186,4 +188,15 @@ fn unpipelined(mut plan: Draft) -> Draft {
         plan.trees[phase.trees.clone()].iter_mut().for_each(|tree| tree.chunk = Chunk::One);
     }
     plan
+}
+
+/// Returns the least common multiple; `None` if it is too large for a number.
+fn lcm(a: u64, b: u64) -> Option<u64> {
+    let gcd = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    (a / gcd(a, b)).checked_mul(b)
 }

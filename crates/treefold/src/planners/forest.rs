@@ -447,15 +447,9 @@ fn mirrored(topology: &Topology, route: &Route) -> Route {
     route.iter().rev().map(back).collect()
 }
 
-/// Returns the least common multiple.
+/// Returns the least common multiple of small numbers.
 fn lcm(a: u32, b: u32) -> u32 {
-    let gcd = |mut a: u32, mut b: u32| {
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    a / gcd(a, b) * b
+    super::lcm(a.into(), b.into()).expect("the product of two numbers of 32 bits fits") as u32
 }
 
 /// Returns the latency from each rank to the farthest other one, in picoseconds.

@@ -107,6 +107,14 @@ pub struct Options {
         "x-paper" = "MTree, section III-C",
     ))]
     pub pipeline: bool,
+    /// The algorithm that reduce-scatters and all-gathers inside the groups of ranks. By default hierarchical tries a
+    /// few, and takes the fastest.
+    #[schemars(extend("x-planners" = ["hierarchical"], "x-paper" = "BlueConnect"))]
+    pub inside: Option<Level>,
+    /// The algorithm that all-reduces between the groups of ranks. By default hierarchical tries a few, and takes the
+    /// fastest.
+    #[schemars(extend("x-planners" = ["hierarchical"], "x-paper" = "BlueConnect"))]
+    pub between: Option<Level>,
     /// The order in which trees take turns within a step: by their roots (ascending), or the tree that has farthest to
     /// go first (remaining-height). By default multitree tries both on direct networks that are no grids and have at
     /// most 1024 ranks, and keeps the faster plan; on all other networks the order is ascending.
@@ -204,6 +212,8 @@ impl Default for Options {
             starts: Starts::Any,
             seed: 1,
             pipeline: true,
+            inside: None,
+            between: None,
             tree_order: None,
             neighbor_order: NeighborOrder::Listed,
             route_by: RouteBy::Source,
@@ -242,6 +252,48 @@ pub enum Starts {
     Any,
     /// Where the random start fails, no more trees are grown.
     One,
+}
+
+/// The algorithm of a level of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Level {
+    /// One ring.
+    Ring,
+    /// A ring in each direction.
+    Multiring,
+    /// A double binary tree.
+    Dbtree,
+    /// Recursive halving and doubling.
+    HalvingDoubling,
+    /// Every rank sends each part straight to the rank that sums it up.
+    Direct,
+    /// One tree for each rank.
+    Multitree,
+    /// Trees at the best rate, in an order.
+    Forest,
+    /// Packed trees.
+    Packing,
+    /// A tree into every rank; only between groups.
+    Exchange,
+}
+
+impl Level {
+    /// Returns the name of the planner.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Multiring => "multiring",
+            Self::Dbtree => "dbtree",
+            Self::HalvingDoubling => "halving-doubling",
+            Self::Direct => "direct",
+            Self::Multitree => "multitree",
+            Self::Forest => "forest",
+            Self::Packing => "packing",
+            Self::Exchange => "exchange",
+        }
+    }
 }
 
 /// The order in which trees take turns within a step.

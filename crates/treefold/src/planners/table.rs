@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::{
-    Listener, Options, Planned, blink, dbtree, exchange, forest, halving_doubling, hdrm, in_network, innet, mtree,
-    multiring, multitree, options, p2p, packing, plink, ps, psld, ring, ring2d, topoadopt,
+    Listener, Options, Planned, blink, dbtree, exchange, forest, halving_doubling, hdrm, hierarchical, in_network,
+    innet, mtree, multiring, multitree, options, p2p, packing, plink, ps, psld, ring, ring2d, topoadopt,
 };
 use crate::error::{Result, named};
 use crate::plan::Draft;
@@ -135,6 +135,16 @@ pub const PLANNERS: &[Planner] = &[
         fits: "any network; it is good for small vectors where every two ranks are equally far from each other",
         cost: "N log2 N edges for N ranks",
         ..quick(halving_doubling::plan)
+    },
+    Planner {
+        name: "hierarchical",
+        summary: "a planner inside groups of near ranks, and another between them",
+        source: "Cho et al., BlueConnect, 2019",
+        fits: "networks whose ranks form groups of equal size by latency, such as servers, pods or sites; only a part of \
+            the vector goes over the slow links between groups",
+        cost: "that of the planners, for each group",
+        collectives: Collectives::AllReduce,
+        ..quick(hierarchical::plan)
     },
     Planner {
         name: "hdrm",

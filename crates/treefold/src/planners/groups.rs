@@ -1,0 +1,104 @@
+//! Groups of ranks that are nearer to each other than to the rest, level by level: servers, pods, sites.
+//!
+//! At a distance of latency, two ranks are in one group if ranks lead from one to the other of which each is no farther
+//! from the next than that (single linkage; Florek et al., 1951). Each distance at which groups of equal size come out
+//! is a level. Cost: a search from each rank, and a pass over all pairs for each distance.
+
+use crate::bound::distances_passing;
+use crate::topology::{NodeId, Topology};
+use crate::units::Time;
+
+/// The most distances that are tried, the shortest ones.
+const MOST_DISTANCES: usize = 16;
+
+/// Ranks in an order in which the groups of every level stand together, and how many groups of one level make one of
+/// the next; a single rank is a group of the first.
+pub(super) struct Levels {
+    pub order: Vec<NodeId>,
+    pub sides: Vec<u32>,
+}
+
+impl Levels {
+    /// Finds the levels of a network; there is only one side if it has no groups.
+    pub fn of(topology: &Topology) -> Self {
+        let between: Vec<Vec<Time>> = topology.rank_ids().map(|rank| latencies(topology, rank)).collect();
+        let mut distances: Vec<Time> = between.iter().flatten().copied().filter(|&one| one > Time::ZERO).collect();
+        distances.sort_unstable();
+        distances.dedup();
+        let mut levels = Self { order: topology.rank_ids().collect(), sides: Vec::new() };
+        let mut size = 1;
+        for distance in distances.into_iter().take(MOST_DISTANCES) {
+            let group = groups(&between, distance);
+            let count = group.iter().max().map_or(0, |last| last + 1);
+            let larger = group.len() / count.max(1);
+            let are_equal = (0..count).all(|one| group.iter().filter(|&&other| other == one).count() == larger);
+            if are_equal && larger > size {
+                levels.sides.push((larger / size) as u32);
+                levels.order.sort_by_key(|&rank| group[rank.index()]);
+                size = larger;
+            }
+        }
+        if size < levels.order.len() {
+            levels.sides.push((levels.order.len() / size) as u32);
+        }
+        levels
+    }
+
+    /// Returns the groups of a level between which data go there: ranks at the same place of groups of the level before,
+    /// and the part of the vector, from 0 to 1, that these ranks hold after all levels before.
+    pub fn groups(&self, level: usize) -> Vec<(Vec<NodeId>, Part)> {
+        let below: usize = self.sides[..level].iter().map(|&side| side as usize).product();
+        let side = self.sides[level] as usize;
+        let starts = (0..self.order.len()).filter(|place| (place / below).is_multiple_of(side));
+        let group = |start: usize| (0..side).map(|member| self.order[start + member * below]).collect();
+        starts.map(|start| (group(start), self.part(start % below, level))).collect()
+    }
+
+    /// Returns the part that the rank at this place among those of a group holds before a level.
+    fn part(&self, place: usize, level: usize) -> Part {
+        let (mut place, mut part) = (place as u64, Part { number: 0, of: 1 });
+        for &side in &self.sides[..level] {
+            let side = u64::from(side);
+            part = Part { number: part.number * side + place % side, of: part.of * side };
+            place /= side;
+        }
+        part
+    }
+}
+
+/// The part of a vector with this number among so many equal ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub number: u64,
+    pub of: u64,
+}
+
+/// Returns the latencies from a rank to all ranks.
+fn latencies(topology: &Topology, rank: NodeId) -> Vec<Time> {
+    let passing = |node| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
+    distances_passing(topology, rank, passing)
+}
+
+/// Returns the number of each rank's group, if no two of its neighbours in a group are farther from each other than
+/// `distance`.
+fn groups(between: &[Vec<Time>], distance: Time) -> Vec<usize> {
+    let mut group = vec![usize::MAX; between.len()];
+    let mut count = 0;
+    for first in 0..between.len() {
+        if group[first] != usize::MAX {
+            continue;
+        }
+        let mut stack = vec![first];
+        group[first] = count;
+        while let Some(rank) = stack.pop() {
+            for other in 0..between.len() {
+                if group[other] == usize::MAX && between[rank][other].max(between[other][rank]) <= distance {
+                    group[other] = count;
+                    stack.push(other);
+                }
+            }
+        }
+        count += 1;
+    }
+    group
+}

@@ -1,0 +1,174 @@
+//! Hierarchical all-reduces: each level of groups does its part with the planner that suits it (BlueConnect: Cho et al.,
+//! 2019; Horovod's and NeMo's hierarchical all-reduce).
+//!
+//! Ranks of a group reduce-scatter; then the ranks at the same place of all groups all-reduce the part that they hold,
+//! all places at once; and the ranks of a group all-gather. Where groups make up larger groups, such as servers in pods,
+//! the middle does the same again. So each level sends only what is left of the vector to the next, slower one. Groups
+//! are found by latency (`groups.rs`). Any planner serves inside the groups and between them; unless they are named,
+//! those are taken that are predicted to be the fastest together.
+//!
+//! Cost: that of the planners, for each group.
+
+use std::sync::Arc;
+
+use super::groups::{Levels, Part};
+use super::{Level, Options, lcm, plan as plan_with};
+use crate::error::Result;
+use crate::misfit;
+use crate::plan::alpha_beta::Profile;
+use crate::plan::{Collective, Direction, Draft, Half, LaneRoutes, MAX_UNITS, Pace, Phase, Plan, Sharing, Tree};
+use crate::topology::{Correspondence, LinkId, NodeId, Topology};
+use crate::units::Bytes;
+
+/// The planners that are tried inside groups, and between them.
+const INSIDE: [Level; 3] = [Level::Direct, Level::Multitree, Level::Ring];
+const BETWEEN: [Level; 4] = [Level::Exchange, Level::Direct, Level::Multitree, Level::Ring];
+
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
+    let levels = Levels::of(topology);
+    if levels.sides.len() < 2 {
+        misfit!(
+            "hierarchical needs groups of equal size whose ranks are nearer to each other than to the rest; {} has none: \
+             use multitree or forest",
+            topology.name()
+        );
+    }
+    let named = |level: Option<Level>, others: &[Level]| level.map_or(others.to_vec(), |level| vec![level]);
+    let work = Work { topology, levels, size: options.size };
+    let mut insides = Vec::new();
+    for level in named(options.inside, &INSIDE) {
+        insides.extend(fitting(work.inside(level), options.inside.is_some())?);
+    }
+    let mut middles = Vec::new();
+    for level in named(options.between, &BETWEEN) {
+        middles.extend(fitting(work.middle(level), options.between.is_some())?);
+    }
+    let all = insides.iter().flat_map(|inside| middles.iter().map(move |middle| (inside, middle)));
+    let drafts = all.filter_map(|(inside, middle)| work.draft(inside, middle));
+    match drafts.min_by_key(|draft| Profile::of(draft).seconds(options.size)) {
+        Some(draft) => Ok(draft),
+        None => misfit!("hierarchical cannot cut the vector into whole parts on {}: use multitree", topology.name()),
+    }
+}
+
+/// Returns what planners have made; `None` if they do not fit, unless they were named.
+fn fitting<T>(made: Result<T>, is_named: bool) -> Result<Option<T>> {
+    match made {
+        Ok(made) => Ok(Some(made)),
+        Err(misfit) if misfit.is_misfit() && !is_named => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What one level of groups does: a plan for each group, and the part of the vector that it has.
+type Stage = Vec<(Plan, Part)>;
+
+/// The levels inside: their reduce-scatters, from the first on, and their all-gathers, in the same order.
+struct Inside {
+    scatters: Vec<Stage>,
+    gathers: Vec<Stage>,
+}
+
+struct Work<'a> {
+    topology: &'a Arc<Topology>,
+    levels: Levels,
+    size: Bytes,
+}
+
+impl Work<'_> {
+    /// Plans all levels but the last.
+    fn inside(&self, level: Level) -> Result<Inside> {
+        let below = 0..self.levels.sides.len() - 1;
+        let stages =
+            |collective| below.clone().map(|number| self.stage(number, level, collective)).collect::<Result<_>>();
+        Ok(Inside { scatters: stages(Collective::ReduceScatter)?, gathers: stages(Collective::AllGather)? })
+    }
+
+    /// Plans the last level.
+    fn middle(&self, level: Level) -> Result<Stage> {
+        self.stage(self.levels.sides.len() - 1, level, Collective::AllReduce)
+    }
+
+    /// Plans a collective for each group of a level.
+    fn stage(&self, number: usize, level: Level, collective: Collective) -> Result<Stage> {
+        let accelerators: Vec<u32> = (0..self.topology.num_accelerators() as u32).collect();
+        let all = self.topology.with_ranks(&accelerators)?;
+        let name_of = |node: NodeId| &self.topology.node(node).name;
+        let place = |rank: &NodeId| all.rank_ids().position(|other| all.node(other).name == *name_of(*rank));
+        let plan = |(ranks, part): (Vec<NodeId>, Part)| {
+            let places: Vec<u32> = ranks.iter().filter_map(place).map(|place| place as u32).collect();
+            let network = Arc::new(self.topology.with_ranks(&places)?);
+            let size = Bytes::known((self.size.get() / part.of).max(1));
+            let options = Options { collective, size, ..Options::default() };
+            Ok((plan_with(level.name(), &network, &options)?, part))
+        };
+        self.levels.groups(number).into_iter().map(plan).collect()
+    }
+
+    /// Returns the plan of these stages; `None` if it needs more units than a plan may have.
+    fn draft(&self, inside: &Inside, middle: &Stage) -> Option<Draft> {
+        let gathers = inside.gathers.iter().rev();
+        let stages: Vec<&Stage> = inside.scatters.iter().chain([middle]).chain(gathers).collect();
+        let mut units = 1u64;
+        for (plan, part) in stages.iter().copied().flatten() {
+            units = lcm(units, plan.units.checked_mul(part.of)?).filter(|&units| units <= MAX_UNITS)?;
+        }
+        let mut draft = Draft::new(self.topology, "hierarchical", units);
+        for stage in stages {
+            append(&mut draft, stage);
+        }
+        Some(draft)
+    }
+}
+
+/// Appends the phases of a stage: the first ones of all groups run together, then the second ones, and so on.
+fn append(draft: &mut Draft, stage: &Stage) {
+    let phases = stage.iter().map(|(plan, _)| plan.phases.len()).max().unwrap_or(0);
+    for number in 0..phases {
+        let mut of_paces: Vec<(Pace, Vec<Tree>)> = Vec::new();
+        for (plan, part) in stage {
+            let Some(phase) = plan.phases.get(number) else { continue };
+            let trees = moved(draft, plan, phase, *part);
+            let pace = without_promise(phase.pace);
+            match of_paces.iter_mut().find(|(other, _)| *other == pace) {
+                Some((_, others)) => others.extend(trees),
+                None => of_paces.push((pace, trees)),
+            }
+        }
+        of_paces.into_iter().for_each(|(pace, trees)| draft.push_phase(pace, trees));
+    }
+}
+
+/// Returns a pace that promises nothing of links, which groups may share.
+fn without_promise(pace: Pace) -> Pace {
+    if let Pace::Step(_) = pace { Pace::Step(Sharing::Shared) } else { pace }
+}
+
+/// Returns the trees of a group's phase in the plan of all groups.
+fn moved(draft: &mut Draft, plan: &Plan, phase: &Phase, part: Part) -> Vec<Tree> {
+    let now = Correspondence::new(&plan.topology, &draft.topology);
+    let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
+    let of_part = draft.units / part.of;
+    let (first, unit) = (part.number * of_part, of_part / plan.units);
+    let topology = Arc::clone(&draft.topology);
+    let half = |draft: &mut Draft, tree: &Tree, direction| {
+        let edges: Vec<_> = plan.half(phase, tree, direction).collect();
+        if edges.is_empty() {
+            return Half::None;
+        }
+        let route = |lane| -> Vec<LinkId> {
+            routes.of(lane).iter().map(|&link| now.link[link].expect("groups have the links of the network")).collect()
+        };
+        let edges: Vec<_> =
+            edges.iter().map(|edge| (draft.lanes.via(&topology, &route(edge.lane)), edge.step)).collect();
+        draft.own_half(edges)
+    };
+    let trees = plan.trees_of(phase).iter();
+    trees
+        .map(|tree| {
+            let (up, down) = (half(draft, tree, Direction::Up), half(draft, tree, Direction::Down));
+            let root = now.node[tree.root].expect("groups have the nodes of the network");
+            Tree { span: first + tree.span.start * unit..first + tree.span.end * unit, root, up, down, ..tree.clone() }
+        })
+        .collect()
+}
