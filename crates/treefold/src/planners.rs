@@ -2,9 +2,14 @@
 //!
 //! To add a planner, add a file with a function `plan`, and an entry in [`PLANNERS`] (`planners/table.rs`).
 
+mod bine;
 mod blink;
+mod bruck;
+mod bucket;
 pub mod cheapest;
 mod dbtree;
+mod direct;
+mod exchanges;
 pub(crate) mod forest;
 pub mod gost;
 mod halving_doubling;
@@ -17,11 +22,13 @@ mod multitree;
 pub mod options;
 mod p2p;
 mod packing;
+mod pat;
 mod plink;
 mod pool;
 mod proof;
 mod ps;
 mod psld;
+mod recursive_doubling;
 mod ring;
 mod ring2d;
 mod routes;
@@ -29,6 +36,7 @@ mod shares;
 pub mod spanning;
 mod stripe;
 pub mod surviving;
+mod swing;
 mod table;
 mod topoadopt;
 mod tour;

@@ -17,11 +17,16 @@ use treefold::topology::{Link, NodeId, Shape, Topology, from_spec};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 /// These fit every connected network.
-const ALWAYS: [&str; 11] = [
+const ALWAYS: [&str; 16] = [
     "ring",
     "multiring",
     "dbtree",
     "halving-doubling",
+    "recursive-doubling",
+    "bine",
+    "direct",
+    "bruck",
+    "pat",
     "multitree",
     "ps",
     "p2p",
