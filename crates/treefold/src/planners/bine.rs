@@ -1,5 +1,5 @@
-//! Bine trees and butterflies (De Sensi et al., "Bine trees: enhancing collective operations by optimizing communication
-//! locality", SC 2025, arXiv 2508.17311).
+//! Bine trees and butterflies (De Sensi et al., "Bine trees: enhancing collective operations by optimizing
+//! communication locality", SC 2025, arXiv 2508.17311).
 //!
 //! They are binomial trees and butterflies with other distances: in step s a rank exchanges with the one at distance
 //! (1 - (-2)^(s+1)) / 3 (1, -1, 3, -5, 11 and so on from even ranks, the opposite from odd ones) instead of 2^s. That

@@ -1,5 +1,5 @@
-//! Bucket all-reduce on a torus or mesh of any number of dimensions (Jain, Sabharwal, "Optimal bucket algorithms for large
-//! MPI collectives on torus interconnects", ICS 2010; what TPUs do).
+//! Bucket all-reduce on a torus or mesh of any number of dimensions (Jain, Sabharwal, "Optimal bucket algorithms for
+//! large MPI collectives on torus interconnects", ICS 2010; what TPUs do).
 //!
 //! A ring along the first dimension reduces and scatters, so that each rank has a part of what its line has summed up;
 //! rings along the second dimension do the same with these parts, and so on. The all-gather is the same backwards. 2 D

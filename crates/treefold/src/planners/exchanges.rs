@@ -19,11 +19,11 @@ use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Sharing, Step, Tree};
 use crate::topology::NodeId;
 use crate::units::Bytes;
 
-/// To whom each rank sends in every step of the all-gather, as positions in a list of ranks. The steps stand in the order
-/// of the reduction, which goes the other way: the all-gather begins with the last one.
+/// To whom each rank sends in every step of the all-gather, as positions in a list of ranks. The steps stand in the
+/// order of the reduction, which goes the other way: the all-gather begins with the last one.
 pub(super) type Targets = Vec<Vec<usize>>;
 
-/// The same algorithm for each of some equal parts of the vector, each with steps of its own.
+/// An algorithm for each of some equal parts of the vector, all at once, each with steps of its own.
 pub(super) struct Copies {
     /// The ranks. The first of them, as many as a step has targets, take part in the steps; the others are folded.
     pub order: Vec<NodeId>,
@@ -183,14 +183,15 @@ pub(super) fn faster(one: Draft, other: Draft, size: Bytes) -> Draft {
     if seconds(&other) < seconds(&one) { other } else { one }
 }
 
-/// Returns the steps in which every one of `count` ranks, a power of two, exchanges with the one whose number differs in
-/// one bit, the lowest first.
+/// Returns the steps in which every one of `count` ranks, a power of two, exchanges with the one whose number differs
+/// in one bit, the lowest first.
 pub(super) fn by_bits(count: usize) -> Targets {
     (0..count.ilog2()).map(|bit| (0..count).map(|rank| rank ^ (1 << bit)).collect()).collect()
 }
 
 /// Returns with whom a rank of a ring of `count`, an even number, exchanges in each step of Swing: at the distances 1,
-/// -1, 3, -5, 11 and so on from even ranks (all partial sums of the powers of -2), and at their opposites from odd ones.
+/// -1, 3, -5, 11 and so on from even ranks (the partial sums of the powers of -2), and at their opposites from odd
+/// ones.
 pub(super) fn swinging(count: usize) -> Targets {
     let steps = count.next_power_of_two().ilog2();
     let distance = |step: u32| (1 - (-2i64).pow(step + 1)) / 3;

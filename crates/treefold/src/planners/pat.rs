@@ -1,5 +1,5 @@
-//! PAT, parallel aggregated trees (Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale",
-//! 2025, arXiv 2506.20252; NCCL 2.23 and later).
+//! PAT, parallel aggregated trees (Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at
+//! scale", 2025, arXiv 2506.20252; NCCL 2.23 and later).
 //!
 //! It is Bruck's all-gather with its distances reversed: the first step goes to the rank farthest away and carries one
 //! block, and the last one goes to the next rank and carries half of them. So most bytes stay near. The reduce-scatter

@@ -46,8 +46,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     Ok(faster(spread, exchange, options.size))
 }
 
-/// Returns the lengths of the rings along the dimensions of a torus, and its ranks row by row; of any other network, one
-/// ring of all ranks. A single rank has no ring.
+/// Returns the lengths of the rings along the dimensions of a torus, and its ranks row by row; of any other network,
+/// one ring of all ranks. A single rank has no ring.
 fn rings(topology: &Topology) -> (Vec<usize>, Vec<NodeId>) {
     let ranks = topology.ranks();
     let (dims, order) = match topology.shape() {
