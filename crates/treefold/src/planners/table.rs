@@ -218,7 +218,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "swing",
-        summary: "exchanges that swing from side to side around each dimension, all ports at once",
+        summary: "exchanges that swing from side to side, at all ports at once",
         source: "De Sensi et al., Swing, NSDI 2024",
         fits: "tori with even sides, and other networks of an even number of ranks, as one ring; on tori it is good \
             for small vectors",
@@ -250,7 +250,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "direct",
-        summary: "every rank adds up one part, which all send to it straight, and sends the sum to all",
+        summary: "every rank adds up one part, which all send it, and sends it back",
         source: "Thakur, Rabenseifner and Gropp, 2005; TensorRT-LLM and MSCCL++",
         fits: "any network of few ranks; it is made for GPUs on one switch",
         cost: "N (N - 1) edges for N ranks",
