@@ -3,9 +3,10 @@
 //! on one switch).
 //!
 //! Every rank sends the i-th part of its vector straight to rank i, which adds up all that it receives and sends the
-//! sum straight back to all. N stars carry 1/N of the vector each. It takes two steps, and each rank sends 2 (N - 1) / N
-//! of the vector, which is optimal; `p2p` takes one step, and sends whole vectors. It is good where every two ranks have
-//! a way of their own, as on a switch that does not block; on networks of few links many messages share one.
+//! sum straight back to all. N stars carry 1/N of the vector each. It takes two steps, and each rank sends
+//! 2 (N - 1) / N of the vector, which is optimal; `p2p` takes one step, and sends whole vectors. It is good where every
+//! two ranks have a way of their own, as on a switch that does not block; on networks of few links many messages share
+//! one.
 //!
 //! Cost: N (N - 1) edges.
 

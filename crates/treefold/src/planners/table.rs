@@ -105,7 +105,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "multiring",
-        summary: "a ring in each direction; on 2-D tori two disjoint Hamiltonian cycles",
+        summary: "a ring each way; on 2-D tori two disjoint Hamiltonian cycles",
         source: "treefold; Kotzig, 1973, for the two cycles",
         fits: "any network; on 2-D tori nothing that first reduces and then gathers is faster for large vectors",
         cost: "quadratic in the ranks at worst",
@@ -318,7 +318,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "mtree",
-        summary: "few low spanning trees of high bandwidth, in the best shares, streamed",
+        summary: "low spanning trees of high bandwidth, in the best shares, streamed",
         source: "Luo, Wang and Xing, MTree",
         fits: "direct networks whose links go both ways, such as wide-area networks; it is for those who want few \
             and low trees",
