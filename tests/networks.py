@@ -2,7 +2,13 @@
 
 from itertools import pairwise
 
-ALWAYS = {"ring", "multiring", "dbtree", "halving-doubling", "multitree", "ps", "p2p", "psld", "plink", "packing"}
+ALL_REDUCES = {"p2p", "recursive-doubling"}
+"""Algorithms that fit every connected network that is not too large, and plan all-reduces only."""
+
+ALWAYS = ALL_REDUCES | {
+    *("ring", "multiring", "dbtree", "halving-doubling", "bine", "direct", "bruck", "pat", "multitree"),
+    *("ps", "psld", "plink", "packing"),
+}
 """Algorithms that fit every connected network that is not too large."""
 
 BANDWIDTHS = (1e9, 1e9, 1e9, 2e9, 1.5e9, 4e8, 1e7)

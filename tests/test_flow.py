@@ -220,7 +220,7 @@ def test_auto_says_why(simulator):
     plan = treefold.plan("bigraph:2x4", size_bytes=MIB, simulator=simulator or "analytic")
     row = treefold.simulate(plan, size_bytes=MIB, simulator=simulator or "analytic")
     assert row.time_s == best["time_s"]
-    assert [c["algorithm"] for c in candidates if c["reason"] and "torus" in c["reason"]] == ["ring2d"]
+    assert [c["algorithm"] for c in candidates if c["reason"] and "torus" in c["reason"]] == ["ring2d", "bucket"]
 
 
 def test_auto_tries_few_steps_and_simulates_nothing_that_a_link_makes_slower():

@@ -117,6 +117,14 @@ def test_where_no_trees_of_the_all_reduce_serve_a_root_auto_plans():
     assert {(plan.collective, plan.root) for plan in plans} == {("reduce", 3)}
 
 
+@pytest.mark.parametrize("algorithm", ["swing", "bine"])
+def test_where_whole_vectors_are_exchanged_the_algorithm_plans_other_collectives(algorithm):
+    base = treefold.plan("ring:4", algorithm, size_bytes=1 << 10)
+    with pytest.raises(treefold.MisfitError, match=f"{algorithm} cannot do all-gather"):
+        base.derive("all-gather")
+    check_all(4, (1, 1000), plan=base)
+
+
 def test_a_plan_in_which_switches_reduce_is_refused():
     plan = treefold.plan("dgx2:planes=1", "innet-pull")
     errors = together(lambda team: None, 16, plan=plan)

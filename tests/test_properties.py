@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treefold
-from networks import ALWAYS, network
+from networks import ALL_REDUCES, ALWAYS, network
 from treefold.collectives import COLLECTIVES
 from vectors import DTYPES, assert_same, combined, expected, operators, vectors
 from walk import execute, make_buffers
@@ -36,7 +36,7 @@ def plans(topology, **options):
             yield treefold.plan(topology, algorithm, **options)
         except treefold.MisfitError:
             is_other = options.get("collective", "all-reduce") != "all-reduce"
-            may_refuse = algorithm not in ALWAYS or (algorithm == "p2p" and is_other)
+            may_refuse = algorithm not in ALWAYS or (algorithm in ALL_REDUCES and is_other)
             assert may_refuse, f"{algorithm} does not fit {topology.to_json()}"
 
 

@@ -10,7 +10,7 @@ import treefold
 from fuzz import promises
 from fuzz.cases import Case, Fault, check_refusal
 from fuzz.words import spec
-from networks import ALWAYS, network
+from networks import ALL_REDUCES, ALWAYS, network
 from treefold.collectives import COLLECTIVES
 
 _FLOW_OF_ANALYTIC = (0.1, 2.0)
@@ -58,7 +58,7 @@ def run(path: Path) -> None:
 
 
 def _check_fits(algorithm: str, collective: str) -> None:
-    if algorithm in ALWAYS and not (algorithm == "p2p" and collective != "all-reduce"):
+    if algorithm in ALWAYS and not (algorithm in ALL_REDUCES and collective != "all-reduce"):
         raise Fault("wrong", f"{algorithm} does not fit", f"{algorithm} for {collective}")
 
 

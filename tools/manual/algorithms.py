@@ -24,7 +24,8 @@ HEAD = """# Algorithms
 
 `auto`, the default, plans with each algorithm that fits and takes the fastest plan. Some plan all-reduces only. Most
 plan all collectives: a reduce-scatter or a broadcast is a part of their all-reduce, and blocks travel along the same
-trees. `forest` plans each in its own way, at the best rate.
+trees. `forest` plans each in its own way, at the best rate. `swing` and `bine` plan each by itself, too, because small
+all-reduces have a form from which nothing follows.
 
 | name | collectives | what it is |
 |---|---|---|"""

@@ -2,10 +2,15 @@
 //!
 //! To add a planner, add a file with a function `plan`, and an entry in [`PLANNERS`] (`planners/table.rs`).
 
+mod bine;
 mod blink;
+mod bruck;
+mod bucket;
 pub mod cheapest;
 mod dbtree;
+mod direct;
 mod exchange;
+mod exchanges;
 pub(crate) mod forest;
 pub mod gost;
 mod groups;
@@ -22,11 +27,13 @@ mod order;
 mod ordering;
 mod p2p;
 mod packing;
+mod pat;
 mod plink;
 mod pool;
 mod proof;
 mod ps;
 mod psld;
+mod recursive_doubling;
 mod ring;
 mod ring2d;
 mod routes;
@@ -34,6 +41,7 @@ mod shares;
 pub mod spanning;
 mod stripe;
 pub mod surviving;
+mod swing;
 mod table;
 mod topoadopt;
 mod tour;

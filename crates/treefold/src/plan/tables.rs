@@ -319,10 +319,11 @@ fn awaited(schedule: &Schedule) -> Vec<Vec<TransferId>> {
     for id in schedule.ids() {
         let [sender, _] = schedule.ends(id);
         let mut row = Vec::new();
-        for &before in schedule.dependencies.row(id) {
+        let is_known = |before: &&TransferId| schedule.ends(**before)[1] == sender;
+        for &before in schedule.dependencies.row(id).iter().filter(is_known) {
             if schedule.op[before].is_local() {
                 row.extend_from_slice(&rows[before]);
-            } else if schedule.ends(before)[1] == sender {
+            } else {
                 row.push(before);
             }
         }

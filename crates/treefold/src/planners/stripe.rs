@@ -41,7 +41,7 @@ pub(super) fn stripe(plan: Draft) -> Draft {
 
 /// Lets the last phase promise nothing if it does not keep its promise: routes within a plane may share links that
 /// those of the whole network do not share (a cable between two ranks is in no plane).
-fn keep_promise(striped: &mut Draft) {
+pub(super) fn keep_promise(striped: &mut Draft) {
     let last = striped.phases.len() - 1;
     if check_contention(striped, &striped.phases[last]).is_err() {
         striped.phases[last].pace = Pace::Step(Sharing::Shared);

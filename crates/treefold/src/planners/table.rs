@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use super::{
-    Listener, Options, Planned, blink, dbtree, exchange, forest, halving_doubling, hdrm, hierarchical, in_network,
-    innet, mtree, multiring, multitree, options, p2p, packing, plink, ps, psld, ring, ring2d, topoadopt,
+    Listener, Options, Planned, bine, blink, bruck, bucket, dbtree, direct, exchange, forest, halving_doubling, hdrm,
+    hierarchical, in_network, innet, mtree, multiring, multitree, options, p2p, packing, pat, plink, ps, psld,
+    recursive_doubling, ring, ring2d, swing, topoadopt,
 };
 use crate::error::{Result, named};
 use crate::plan::Draft;
@@ -104,7 +105,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "multiring",
-        summary: "a ring in each direction; on 2-D tori two disjoint Hamiltonian cycles",
+        summary: "a ring each way; on 2-D tori two disjoint Hamiltonian cycles",
         source: "treefold; Kotzig, 1973, for the two cycles",
         fits: "any network; on 2-D tori nothing that first reduces and then gathers is faster for large vectors",
         cost: "quadratic in the ranks at worst",
@@ -227,6 +228,75 @@ pub const PLANNERS: &[Planner] = &[
         ..quick(topoadopt::plan)
     },
     Planner {
+        name: "recursive-doubling",
+        summary: "pairs exchange whole vectors, at twice the distance in each step",
+        source: "Thakur, Rabenseifner and Gropp, 2005",
+        fits: "any network; it has the fewest steps in pairs, and is good for very small vectors where every two \
+            ranks are equally far from each other",
+        cost: "N log2 N edges for N ranks",
+        collectives: Collectives::AllReduce,
+        ..quick(recursive_doubling::plan)
+    },
+    Planner {
+        name: "swing",
+        summary: "exchanges that swing from side to side, at all ports at once",
+        source: "De Sensi et al., Swing, NSDI 2024",
+        fits: "tori with even sides, and other networks of an even number of ranks, as one ring; on tori it is good \
+            for small vectors",
+        cost: "2 D N (N - 1) edges for N ranks in D dimensions",
+        collectives: Collectives::Each,
+        most_work: 1 << 22,
+        ..quick(swing::plan)
+    },
+    Planner {
+        name: "bine",
+        summary: "binomial trees and exchanges whose partners are nearer",
+        source: "De Sensi et al., Bine trees, SC 2025",
+        fits: "any network; it is made for ranks in groups with narrow links between, such as dragonflies and \
+            tapered fat trees",
+        cost: "N (N - 1) edges for N ranks",
+        collectives: Collectives::Each,
+        most_work: 1 << 22,
+        ..quick(bine::plan)
+    },
+    Planner {
+        name: "bucket",
+        summary: "rings along each dimension in turn, all ports at once",
+        source: "Jain and Sabharwal, ICS 2010",
+        fits: "tori and meshes of any number of dimensions whose nodes are all ranks; on tori with equal sides \
+            nothing is faster for large vectors",
+        cost: "4 D N (N - 1) edges for N ranks in D dimensions",
+        most_work: 1 << 22,
+        ..quick(bucket::plan)
+    },
+    Planner {
+        name: "direct",
+        summary: "every rank adds up one part, which all send it, and sends it back",
+        source: "Thakur, Rabenseifner and Gropp, 2005; TensorRT-LLM and MSCCL++",
+        fits: "any network of few ranks; it is made for GPUs on one switch",
+        cost: "N (N - 1) edges for N ranks",
+        ..quick(direct::plan)
+    },
+    Planner {
+        name: "bruck",
+        summary: "all-gather of twice the blocks and twice the distance in each step",
+        source: "Bruck et al., 1997",
+        fits: "any network; it is good for small vectors on any number of ranks that are equally far from each other",
+        cost: "N (N - 1) edges for N ranks",
+        most_work: 1 << 22,
+        ..quick(bruck::plan)
+    },
+    Planner {
+        name: "pat",
+        summary: "all-gather of twice the blocks and half the distance in each step",
+        source: "Jeaugey, PAT, 2025; NCCL",
+        fits: "any network; it is good for small vectors on any number of ranks, near ones of which are next to each \
+            other",
+        cost: "N (N - 1) edges for N ranks",
+        most_work: 1 << 22,
+        ..quick(pat::plan)
+    },
+    Planner {
         name: "innet-pull",
         summary: "each rank pulls its part of the sum through switches that add it up",
         source: "Klenk et al., ISCA 2020",
@@ -269,7 +339,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "mtree",
-        summary: "few low spanning trees of high bandwidth, in the best shares, streamed",
+        summary: "low spanning trees of high bandwidth, in the best shares, streamed",
         source: "Luo, Wang and Xing, MTree",
         fits: "direct networks whose links go both ways, such as wide-area networks; it is for those who want few \
             and low trees",
