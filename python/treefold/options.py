@@ -207,6 +207,12 @@ class PlannerOptions:
         pipeline: Whether the data of a streamed tree are cut into chunks, which follow each other as in a pipeline;
             if not, each node sends its data in one piece. Only packing, mtree, blink, innet, innet-push, innet-pull,
             dbtree and forest accept it. Source: MTree, section III-C.
+        inside: The algorithm that reduce-scatters and all-gathers inside the groups of ranks. By default hierarchical
+            tries a few, and takes the fastest. One of `ring`, `multiring`, `dbtree`, `halving-doubling`, `direct`,
+            `multitree`, `forest`, `packing`, `exchange`. Only hierarchical accepts it. Source: BlueConnect.
+        between: The algorithm that all-reduces between the groups of ranks. By default hierarchical tries a few, and
+            takes the fastest. One of `ring`, `multiring`, `dbtree`, `halving-doubling`, `direct`, `multitree`,
+            `forest`, `packing`, `exchange`. Only hierarchical accepts it. Source: BlueConnect.
         tree_order: The order in which trees take turns within a step: by their roots (ascending), or the tree that
             has farthest to go first (remaining-height). By default multitree tries both on direct networks that are
             no grids and have at most 1024 ranks, and keeps the faster plan; on all other networks the order is
@@ -240,6 +246,18 @@ class PlannerOptions:
     starts: Literal["any", "one"] = "any"
     seed: int = 1
     pipeline: bool = True
+    inside: (
+        Literal[
+            "ring", "multiring", "dbtree", "halving-doubling", "direct", "multitree", "forest", "packing", "exchange"
+        ]
+        | None
+    ) = None
+    between: (
+        Literal[
+            "ring", "multiring", "dbtree", "halving-doubling", "direct", "multitree", "forest", "packing", "exchange"
+        ]
+        | None
+    ) = None
     tree_order: Literal["ascending", "remaining-height"] | None = None
     neighbor_order: Literal["listed", "reversed"] = "listed"
     route_by: Literal["source", "address"] = "source"
@@ -261,6 +279,18 @@ class PlannerArguments(TypedDict, total=False):
     starts: Literal["any", "one"]
     seed: int
     pipeline: bool
+    inside: (
+        Literal[
+            "ring", "multiring", "dbtree", "halving-doubling", "direct", "multitree", "forest", "packing", "exchange"
+        ]
+        | None
+    )
+    between: (
+        Literal[
+            "ring", "multiring", "dbtree", "halving-doubling", "direct", "multitree", "forest", "packing", "exchange"
+        ]
+        | None
+    )
     tree_order: Literal["ascending", "remaining-height"] | None
     neighbor_order: Literal["listed", "reversed"]
     route_by: Literal["source", "address"]
