@@ -4,10 +4,10 @@
 //! 2024), for any network. All trees take the quickest routes, so the sum is everywhere after little more than the
 //! latency between the farthest two ranks, where trees that reduce to a root and broadcast from it take up to twice as
 //! long. Where trees agree on a partial sum and on where it goes, it is sent once (`plan/sums.rs`). So of several next
-//! ranks on quickest routes, a rank chooses one to which another tree already sends the same sum; and else the first in
-//! an order of directions which is the same everywhere, as dimension-ordered routing does: then whole rows are added up
-//! before columns. On grids each part of the vector takes the dimensions in an order of its own. List scheduling says
-//! when messages leave, and how many parts are best.
+//! ranks on quickest routes, a rank chooses the first in an order of directions which is the same everywhere, as
+//! dimension-ordered routing does: then whole rows are added up before columns. Or it prefers one to which another tree
+//! already sends the same sum; both are tried. On grids each part of the vector takes the dimensions in an order of its
+//! own. List scheduling says when messages leave, and how many parts are best.
 //!
 //! It is for small vectors only: every rank sends its whole vector several times.
 //!
@@ -48,7 +48,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         Some((dims, _)) => (1..=2 * dims.len()).collect(),
         None => PARTS.into(),
     };
-    let exchanges = parts.into_iter().filter_map(|parts| Exchange::new(&network, parts, options.size));
+    let forms = parts.into_iter().flat_map(|parts| [(parts, true), (parts, false)]);
+    let exchanges = forms.filter_map(|(parts, reuses)| Exchange::new(&network, parts, reuses, options.size));
     let all: Vec<(Exchange, f64)> = exchanges.collect();
     let least = all.iter().map(|&(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
     match all.into_iter().find(|&(_, seconds)| seconds <= least * (1.0 + WORTH)) {
@@ -162,6 +163,8 @@ struct Sent {
 /// The trees of all ranks for each part of the vector, with the messages that they share.
 struct Exchange {
     parts: usize,
+    /// Whether a way over which another tree sends the same sum is preferred to the first direction.
+    reuses: bool,
     messages: Vec<Sent>,
     /// The messages that are added up in each message's sum.
     after: Csr<u32>,
@@ -179,9 +182,9 @@ struct Known {
 
 impl Exchange {
     /// Returns the exchange in so many parts, and the seconds that it takes; `None` if it has too many steps.
-    fn new(network: &Network, parts: usize, size: Bytes) -> Option<(Self, f64)> {
+    fn new(network: &Network, parts: usize, reuses: bool, size: Bytes) -> Option<(Self, f64)> {
         let (messages, after, trees) = (Vec::new(), Csr::default(), Vec::new());
-        let mut exchange = Self { parts, messages, after, trees, steps: Vec::new() };
+        let mut exchange = Self { parts, reuses, messages, after, trees, steps: Vec::new() };
         for part in 0..parts {
             let mut known = Known::default();
             for root in network.topology.rank_ids() {
@@ -211,7 +214,7 @@ impl Exchange {
             let new = known.sums.len();
             let sum = *known.sums.entry((source, parts.clone())).or_insert(new);
             let cost = |&way: &usize| {
-                let is_new = !known.messages.contains_key(&Sent { source, way, sum });
+                let is_new = self.reuses && !known.messages.contains_key(&Sent { source, way, sum });
                 (is_new, network.preference(&network.out_of[source][way], part))
             };
             let way = network.quickest(source, root).min_by_key(cost).expect("every rank reaches the root");

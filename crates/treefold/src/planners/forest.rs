@@ -126,8 +126,8 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     let Some(least) = timed.iter().map(|&(_, seconds)| seconds).min() else {
         misfit!("forest finds no trees on {}: some rank does not reach all others", topology.name());
     };
-    if halves == Halves::Both
-        && let Some(together) = halves_together(&timed, least)
+    if halves != Halves::Down
+        && let Some(together) = in_one_order(&timed, least)
     {
         return Ok(together);
     }
@@ -139,9 +139,9 @@ fn of_trees(topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     Ok((timed.iter().find(is_near).expect("the best is near itself").0.draft(), least))
 }
 
-/// Returns the trees of the fastest forms with the messages of both halves in one order, if that is faster: the sums
-/// that are complete are broadcast while others are still reduced.
-fn halves_together(timed: &[(Form, Seconds)], least: Seconds) -> Option<Timed> {
+/// Returns the trees of the fastest forms with all messages in one order, as they run, if that is faster: the sums that
+/// are complete are broadcast while others are still reduced.
+fn in_one_order(timed: &[(Form, Seconds)], least: Seconds) -> Option<Timed> {
     let mut order: Vec<&(Form, Seconds)> = timed.iter().filter(|(form, _)| form.options.pipeline).collect();
     order.sort_by_key(|(_, seconds)| *seconds);
     let (mut best, mut most) = (None, least.get() * (1.0 - WORTH_TOGETHER));

@@ -281,7 +281,7 @@ pub enum Level {
 
 impl Level {
     /// Returns the name of the planner.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
             Self::Multiring => "multiring",

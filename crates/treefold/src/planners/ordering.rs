@@ -9,7 +9,7 @@
 
 use super::order::{Message, Runs, in_order};
 use crate::plan::schedule::Csr;
-use crate::plan::{Chunk, Direction, Draft, Edge, LaneRoutes, Pace, Step, Tree};
+use crate::plan::{Chunk, Direction, Draft, Edge, Half, LaneRoutes, Pace, Step, Tree};
 use crate::units::Bytes;
 
 /// The numbers of pieces in which a tree may send its part.
@@ -111,12 +111,16 @@ impl Pieces {
     /// Returns the plan.
     fn draft(&self, streamed: &Draft) -> Draft {
         let routes = LaneRoutes::new(&streamed.topology, &streamed.lanes);
-        let mut draft = Draft::new(&streamed.topology, streamed.algorithm.clone(), streamed.units * self.count);
+        let empty = Draft::new(&streamed.topology, streamed.algorithm.clone(), streamed.units * self.count);
+        let mut draft = Draft { collective: streamed.collective, ..empty };
         let trees = streamed.trees_of(&streamed.phases[0]);
         let mut planned = Vec::with_capacity(self.halves.len());
         for (number, halves) in self.halves.iter().enumerate() {
             let tree = &trees[number % trees.len()];
             let [up, down] = halves.each_ref().map(|Messages { edges, numbers }| {
+                if edges.is_empty() {
+                    return Half::None;
+                }
                 let lane = |edge: &Edge| draft.lanes.via(&streamed.topology, routes.of(edge.lane));
                 let lanes: Vec<_> = edges.iter().map(lane).collect();
                 let steps = numbers.iter().map(|&number| Some(self.steps[number as usize]));

@@ -14,6 +14,7 @@ mod claims;
 mod collective_bounds;
 mod double_tree;
 mod equal_trees;
+mod exchange;
 mod exchanges;
 mod fabric;
 mod fabric_design;

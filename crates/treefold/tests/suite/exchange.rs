@@ -1,0 +1,135 @@
+//! Exchanges: a tree into every rank, and equal partial sums that are sent once. Groups of ranks, and what is planned
+//! inside them and between them.
+
+use std::sync::Arc;
+
+use treefold::auto::bounds_of;
+use treefold::plan::check_schedule::check_schedule;
+use treefold::plan::schedule::Op;
+use treefold::plan::{Draft, LaneRoutes, LinkLoads, Plan, lower};
+use treefold::planners::{self, Level, Options};
+use treefold::sim::{Watch, flow};
+use treefold::topology::{NodeId, Topology};
+use treefold::units::Bytes;
+
+use crate::common::spec;
+
+fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Plan {
+    let plan = planners::plan(algorithm, topology, options).unwrap();
+    Draft::from(plan.clone()).prove().unwrap();
+    check_schedule(&plan, &lower(&plan, 2 * plan.units, 4).unwrap()).unwrap();
+    plan
+}
+
+fn of_size(size: u64) -> Options {
+    Options { size: Bytes::known(size), ..Options::default() }
+}
+
+fn flow_seconds(plan: &Plan, size: u64) -> f64 {
+    flow::simulate(plan, Bytes::known(size), Watch::NOTHING).unwrap().seconds.get()
+}
+
+fn loads(plan: &Plan) -> Vec<u64> {
+    LinkLoads::new(plan, &LaneRoutes::new(&plan.topology, &plan.lanes)).0
+}
+
+/// On a network without circles, all trees agree on what crosses a link.
+#[test]
+fn every_link_of_a_line_carries_the_vector_once() {
+    for text in ["line:2", "line:3", "line:7"] {
+        let plan = plan("exchange", &spec(text), &of_size(1024));
+        assert!(loads(&plan).iter().all(|&load| load == plan.units), "{text}: {:?}", loads(&plan));
+    }
+}
+
+/// A ring of 5 needs two messages over each link; without sharing, 20 edges would go over 10 links, two on each, too.
+/// Rows and columns of a torus are added up one after the other: of 63 edges a rank, 14 are messages.
+#[test]
+fn rows_are_added_up_before_columns() {
+    for (text, messages) in [("ring:5", 4), ("torus:4x4", 6), ("torus:8x8", 14), ("torus:4x4x4", 9)] {
+        let plan = plan("exchange", &spec(text), &of_size(1024));
+        let ranks = u64::from(plan.ranks());
+        assert!(loads(&plan).iter().sum::<u64>() <= messages * ranks * plan.units, "{text}: {:?}", loads(&plan));
+    }
+}
+
+/// What is received once is added to several sums within the rank.
+#[test]
+fn a_message_for_several_sums_is_received_once() {
+    let plan = plan("exchange", &spec("line:3"), &of_size(1024));
+    let schedule = lower(&plan, 12, 4).unwrap();
+    let count = |op| schedule.op.iter().filter(|&&other| other == op).count();
+    // In the middle, each of two messages counts for the rank's result, and for what is sent on to the other side.
+    let parts = plan.units as usize;
+    assert_eq!((count(Op::Reduce), count(Op::LocalReduce)), (4 * parts, 4 * parts));
+}
+
+/// The sum of a small vector is everywhere after little more than the latency between the farthest two ranks.
+#[test]
+fn small_vectors_take_little_more_than_the_latency() {
+    let networks = [
+        "torus:4x4",
+        "torus:8x8",
+        "torus:4x4x4",
+        "mesh:5x5",
+        "mesh:8x8",
+        "hypercube:5",
+        "dgx1",
+        "b4",
+        "idn-like",
+        "random:n=20,links=60,seed=1",
+        "cluster:nodes=4,gpus=8,rails=8",
+        "cluster:nodes=16,gpus=8,rails=8",
+    ];
+    for text in networks {
+        let topology = spec(text);
+        let least = bounds_of(&topology, &Options::default()).seconds(Bytes::known(1)).get();
+        let ratio = flow_seconds(&plan("exchange", &topology, &of_size(1024)), 1024) / least;
+        assert!((1.0..1.15).contains(&ratio), "{text}: {ratio}");
+    }
+}
+
+#[test]
+fn exchanges_are_for_few_ranks() {
+    let error = planners::plan("exchange", &spec("torus:17x16"), &Options::default()).unwrap_err();
+    assert!(error.is_misfit() && error.to_string().contains("at most 256 ranks"), "{error}");
+}
+
+/// Only a part of the vector goes over the slow links: what one rank of a server holds.
+#[test]
+fn servers_send_each_other_only_parts() {
+    let cluster = spec("cluster:nodes=4,gpus=8,rails=8");
+    for (inside, between) in [(None, None), (Some(Level::Ring), Some(Level::Multitree)), (None, Some(Level::Packing))] {
+        let plan = plan("hierarchical", &cluster, &Options { inside, between, ..of_size(32 << 10) });
+        // The switches of the rails stand behind those of the servers.
+        let is_rail = |node: NodeId| node.index() >= 32 + 4;
+        let into_rails = cluster.link_ids().filter(|&link| is_rail(cluster.link(link).target));
+        let sent: u64 = into_rails.map(|link| loads(&plan)[link.index()]).sum();
+        // Four ranks of a rail send at most three times what each holds, an eighth.
+        assert!(sent > 0 && sent <= 8 * 4 * 3 * plan.units / 8, "{sent} of {}", plan.units);
+    }
+    let fastest = plan("hierarchical", &cluster, &of_size(32 << 10));
+    let forest = plan("forest", &cluster, &of_size(32 << 10));
+    assert!(flow_seconds(&fastest, 32 << 10) < 0.7 * flow_seconds(&forest, 32 << 10));
+}
+
+/// Servers in pods: three levels, of which the first two reduce-scatter and gather.
+#[test]
+fn levels_stand_in_each_other() {
+    let pods = spec("cluster:nodes=4,gpus=4,pods=2,spines=2");
+    let plan = plan("hierarchical", &pods, &of_size(1 << 20));
+    assert_eq!(plan.ranks(), 16);
+    assert!(plan.phases.len() >= 3);
+}
+
+#[test]
+fn groups_must_be_equal() {
+    let unequal = Arc::new(spec("cluster:nodes=2,gpus=4,rails=4").with_ranks(&[0, 1, 2, 4]).unwrap());
+    for topology in [unequal, spec("torus:4x4"), spec("ring:1")] {
+        let error = planners::plan("hierarchical", &topology, &Options::default()).unwrap_err();
+        assert!(error.is_misfit() && error.to_string().contains("groups of equal size"), "{error}");
+    }
+    let options = Options { between: Some(Level::Exchange), inside: Some(Level::Exchange), ..of_size(1024) };
+    let error = planners::plan("hierarchical", &spec("cluster:nodes=2,gpus=4,rails=4"), &options).unwrap_err();
+    assert!(error.is_misfit(), "an exchange is no reduce-scatter: {error}");
+}
