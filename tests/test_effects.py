@@ -21,6 +21,7 @@ NETWORKS = (
     "dgx2:planes=6",
     "random:n=8,links=12,seed=1",
     "b4:skew=0.5,seed=1",
+    "cluster:nodes=2,gpus=4,rails=4",
 )
 """One of these fits each algorithm, and shows the effect of each of its options."""
 VALUES = {
@@ -37,6 +38,8 @@ VALUES = {
     "tree_order": "remaining-height",
     "neighbor_order": "reversed",
     "route_by": "address",
+    "inside": "ring",
+    "between": "ring",
 }
 OF_HEIGHT = {"heights": ("hops", "latency"), "starts": ("any", "one")}
 """Options that count where the height is limited: its unit, and what to do where it is hard to keep."""

@@ -244,7 +244,7 @@ def test_latencies_are_the_papers():
 def test_the_model_of_chunks_is_the_papers_on_a_line():
     """Equation (2): (sum of alpha) + (count - 1) max(alpha) + (l - 1) beta v / count + beta v."""
     network = treefold.topology("line:4", bandwidth_Bps=1e6, latency_s=0.1).under("hockney")
-    plan = treefold.plan(network, "packing", size_bytes=10**6)
+    plan = treefold.plan(network, "mtree", size_bytes=10**6)
     [tree] = pipelines(plan.reduce_halves(), 10**6)
     links = treefold.summarize(plan).max_height
     expected_s = links * 0.1 + 4 * 0.1 + (links - 1) / 5 + 1

@@ -229,7 +229,7 @@ def test_auto_tries_few_steps_and_simulates_nothing_that_a_link_makes_slower():
     assert "forest, 1 step" in [candidate["algorithm"] for candidate in candidates if candidate["time_s"]]
     least = min(candidate["time_s"] for candidate in candidates if candidate["time_s"])
     slow = [each["algorithm"] for each in candidates if (each["reason"] or "").startswith("not simulated: its busiest")]
-    assert {"ps", "packing"} <= set(slow)
+    assert "ps" in slow
     for name in slow:
         algorithm, _, trees = name.partition(", ")
         options = {"trees": int(trees.split()[0])} if trees else {}

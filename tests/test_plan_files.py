@@ -39,7 +39,8 @@ def fields(schema):
 
 @pytest.mark.parametrize("algorithm", [*treefold.algorithms()])
 def test_plans_of_every_algorithm_satisfy_the_schema(algorithm):
-    network = {"hdrm": "bigraph:2x4"}.get(algorithm, "dgx2" if algorithm.startswith("innet") else "torus:4x4")
+    fitting = {"hdrm": "bigraph:2x4", "hierarchical": "cluster:nodes=2,gpus=4,rails=4"}
+    network = fitting.get(algorithm, "dgx2" if algorithm.startswith("innet") else "torus:4x4")
     VALIDATOR.validate(json.loads(treefold.plan(network, algorithm).to_json()))
 
 

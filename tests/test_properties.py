@@ -98,7 +98,7 @@ def run_in_any_order(plan, arrays, random):
     return buffers[: plan.topology.ranks]
 
 
-SHAPED = ("torus:3x3", "torus:2x4", "mesh:2x3", "bigraph:2x4")
+SHAPED = ("torus:3x3", "torus:2x4", "mesh:2x3", "bigraph:2x4", "cluster:nodes=2,gpus=3,rails=3")
 """Networks that the algorithms fit which no random network does."""
 
 

@@ -63,7 +63,8 @@ impl Schedule {
     ///     >>> reduces.tolist(), source.tolist(), target.tolist()
     ///     ([True, True, False, False], [1, 0, 0, 1], [0, 1, 1, 0])
     fn transfers<'py>(&self, py: Python<'py>) -> (Column<'py, bool>, Column<'py, u32>, Column<'py, u32>) {
-        let reduces: Vec<bool> = self.schedule.op.iter().map(|&op| op == schedule::Op::Reduce).collect();
+        let adds = |op: &schedule::Op| matches!(op, schedule::Op::Reduce | schedule::Op::LocalReduce);
+        let reduces: Vec<bool> = self.schedule.op.iter().map(adds).collect();
         let Self { schedule, .. } = self;
         let numbers = |buffers: &[schedule::BufferId]| buffers.iter().map(|buffer| buffer.0).collect::<Vec<u32>>();
         let (source, target) = (numbers(&schedule.source), numbers(&schedule.target));

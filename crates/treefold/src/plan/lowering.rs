@@ -3,7 +3,9 @@
 //! Going up, a transfer depends on all up-edges into its source. Going down, it depends on the edge that delivered to
 //! its source (at the root, on all its up-edges). See [`super::hazards`] for dependencies between phases. In phases
 //! with steps, transfers with the same lane, step and buffers are merged into one message; a stream repeats each tree
-//! for each of its chunks. Equal partial sums are one message (`sums.rs`). Cost: linear in transfers and dependencies, except for one sort of each.
+//! for each of its chunks. Equal partial sums are one message (`sums.rs`).
+//!
+//! Cost: linear in transfers and dependencies, except for one sort of each.
 
 mod buffers;
 mod groups;

@@ -115,8 +115,8 @@ pub(crate) fn order_by_step(
 }
 
 impl Draft {
-    /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything. Partial sums that
-    /// are equal are one transfer.
+    /// Calls `visit` with the step and the content of every transfer of `phase` that carries anything. Equal partial
+    /// sums are one transfer.
     pub(crate) fn visit_transfers(&self, phase: &Phase, mut visit: impl FnMut(Option<Step>, Message)) {
         if let Some(sums) = self.equal_sums(phase) {
             for message in &sums.messages {

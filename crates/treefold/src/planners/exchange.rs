@@ -38,8 +38,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let ranks = topology.ranks();
     if ranks > MAX_RANKS {
         misfit!(
-            "exchange has a tree of {ranks} ranks for each of them on {}; it is made for at most {MAX_RANKS} ranks: use \
-             multitree or dbtree",
+            "exchange has a tree of {ranks} ranks for each of them on {}; it is made for at most {MAX_RANKS} ranks: \
+             use multitree or dbtree",
             topology.name()
         );
     }
@@ -240,7 +240,7 @@ impl Exchange {
     fn draft(&self, network: &Network) -> Draft {
         let mut draft = Draft::new(network.topology, "exchange", self.parts as u64);
         let lanes: Vec<LaneId> =
-            self.messages.iter().map(|sent| draft.lanes.via(network.topology, &self.route(network, sent))).collect();
+            self.messages.iter().map(|sent| draft.lanes.via(network.topology, self.route(network, sent))).collect();
         let ranks = network.topology.ranks() as usize;
         let mut trees = Vec::with_capacity(self.trees.len());
         for (number, out_of) in self.trees.iter().enumerate() {

@@ -44,8 +44,8 @@ impl Levels {
         levels
     }
 
-    /// Returns the groups of a level between which data go there: ranks at the same place of groups of the level before,
-    /// and the part of the vector, from 0 to 1, that these ranks hold after all levels before.
+    /// Returns who exchange data at a level: ranks at the same place of groups of the level before, and the part of the
+    /// vector that these ranks hold after all levels before.
     pub fn groups(&self, level: usize) -> Vec<(Vec<NodeId>, Part)> {
         let below: usize = self.sides[..level].iter().map(|&side| side as usize).product();
         let side = self.sides[level] as usize;

@@ -1,11 +1,11 @@
-//! Hierarchical all-reduces: each level of groups does its part with the planner that suits it (BlueConnect: Cho et al.,
-//! 2019; Horovod's and NeMo's hierarchical all-reduce).
+//! Hierarchical all-reduces: each level of groups does its part with the planner that suits it (Cho et al.,
+//! "BlueConnect", 2019; Horovod's and NeMo's hierarchical all-reduce).
 //!
 //! Ranks of a group reduce-scatter; then the ranks at the same place of all groups all-reduce the part that they hold,
-//! all places at once; and the ranks of a group all-gather. Where groups make up larger groups, such as servers in pods,
-//! the middle does the same again. So each level sends only what is left of the vector to the next, slower one. Groups
-//! are found by latency (`groups.rs`). Any planner serves inside the groups and between them; unless they are named,
-//! those are taken that are predicted to be the fastest together.
+//! all places at once; and the ranks of a group all-gather. Where groups make up larger groups, such as servers in
+//! pods, the middle does the same again. So each level sends only what is left of the vector to the next, slower one.
+//! Groups are found by latency (`groups.rs`). Any planner serves inside the groups and between them; unless they are
+//! named, those are taken that are predicted to be the fastest together.
 //!
 //! Cost: that of the planners, for each group.
 
@@ -28,8 +28,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     let levels = Levels::of(topology);
     if levels.sides.len() < 2 {
         misfit!(
-            "hierarchical needs groups of equal size whose ranks are nearer to each other than to the rest; {} has none: \
-             use multitree or forest",
+            "hierarchical needs groups of equal size whose ranks are nearer to each other than to the rest; {} has \
+             none: use multitree or forest",
             topology.name()
         );
     }

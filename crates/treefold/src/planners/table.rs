@@ -139,10 +139,10 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "hierarchical",
-        summary: "a planner inside groups of near ranks, and another between them",
+        summary: "a planner inside groups of ranks, and one between them",
         source: "Cho et al., BlueConnect, 2019",
-        fits: "networks whose ranks form groups of equal size by latency, such as servers, pods or sites; only a part of \
-            the vector goes over the slow links between groups",
+        fits: "networks whose ranks form groups of equal size by latency, such as servers, pods or sites; only a part \
+            of the vector goes over the slow links between groups",
         cost: "that of the planners, for each group",
         collectives: Collectives::AllReduce,
         ..quick(hierarchical::plan)
@@ -193,7 +193,7 @@ pub const PLANNERS: &[Planner] = &[
     },
     Planner {
         name: "exchange",
-        summary: "a tree into every rank over the quickest routes, with each partial sum sent once",
+        summary: "a quickest tree into every rank; equal partial sums are sent once",
         source: "treefold; recursive doubling and Swing's latency form, on any network",
         fits: "any network of at most 256 ranks; it is good for the smallest vectors, as the sum is everywhere after \
             little more than the latency between the farthest two ranks",
