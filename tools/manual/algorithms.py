@@ -14,6 +14,7 @@ MODULES = {"innet-pull": "in_network", "innet-push": "in_network"}
 """The modules of the algorithms whose module has another name."""
 NETWORKS = {
     "hdrm": "bigraph:2x4",
+    "hierarchical": "cluster:nodes=4,gpus=8,rails=8",
     "innet": "dgx2:planes=6",
     "innet-pull": "dgx2:planes=6",
     "innet-push": "dgx2:planes=6",

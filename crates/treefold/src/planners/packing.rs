@@ -45,7 +45,7 @@ const CENTRES: u32 = 64;
 /// The part of the time that lower trees must save to be worth a lower rate.
 const WORTH_LOWERING: f64 = 0.01;
 /// The part of the time that messages in order must save, which need receivers that keep it.
-const WORTH_ORDER: f64 = 0.005;
+const WORTH_ORDER: f64 = 0.02;
 /// The limits of height for plans of small vectors, as multiples of the lowest tree's height.
 const LEVELS: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
 /// How many corners of a program are tried, and the most trees times resources for that.

@@ -6,7 +6,7 @@ use crate::planners::ordering;
 use crate::units::Seconds;
 
 /// The part of the time that putting both halves in order together must save, as it takes more messages at a time.
-const WORTH_TOGETHER: f64 = 0.005;
+const WORTH_TOGETHER: f64 = 0.02;
 /// So many ordered plans of two halves are timed as a whole.
 const MOST_WHOLE: usize = 4;
 /// The part of the time that twice as many messages in order must save, and the most that all of them may.
