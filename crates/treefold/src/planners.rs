@@ -10,7 +10,7 @@ pub mod cheapest;
 mod dbtree;
 mod direct;
 mod exchange;
-mod exchanges;
+
 pub(crate) mod forest;
 pub mod gost;
 mod groups;
@@ -27,6 +27,7 @@ mod order;
 mod ordering;
 mod p2p;
 mod packing;
+mod pairwise;
 mod pat;
 mod plink;
 mod pool;

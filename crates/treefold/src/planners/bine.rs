@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::exchanges::{Copies, faster, swinging};
+use super::pairwise::{Copies, faster, swinging};
 use crate::error::Result;
 use crate::plan::{Collective, Draft};
 use crate::topology::Topology;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::exchanges::{Copies, Targets};
+use super::pairwise::{Copies, Targets};
 use crate::error::Result;
 use crate::plan::Draft;
 use crate::topology::Topology;

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::exchanges::lane;
+use super::pairwise::lane;
 use super::stripe::keep_promise;
 use crate::error::Result;
 use crate::misfit;

@@ -142,7 +142,7 @@ impl<'a> Network<'a> {
 /// number.
 fn direction(topology: &Topology, source: NodeId, target: NodeId, latency: u64) -> (usize, u64) {
     let Some((dims, _)) = grid(topology) else { return (0, (latency << 16) + u64::from(target)) };
-    let (mut a, mut b) = (source.0, target.0);
+    let (mut a, mut b) = (topology.place(source), topology.place(target));
     for (dimension, &side) in dims.iter().enumerate().rev() {
         if a % side != b % side {
             return (dimension, u64::from((b + side - a % side) % side != 1));

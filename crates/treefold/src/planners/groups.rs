@@ -4,6 +4,8 @@
 //! from the next than that (single linkage; Florek et al., 1951). Each distance at which groups of equal size come out
 //! is a level. Cost: a search from each rank, and a pass over all pairs for each distance.
 
+use std::ops::RangeInclusive;
+
 use crate::bound::distances_passing;
 use crate::topology::{NodeId, Topology};
 use crate::units::Time;
@@ -16,6 +18,8 @@ const MOST_DISTANCES: usize = 16;
 pub(super) struct Levels {
     pub order: Vec<NodeId>,
     pub sides: Vec<u32>,
+    /// The least and the most ranks of a group at the first distance where groups are unequal.
+    pub unequal: Option<RangeInclusive<usize>>,
 }
 
 impl Levels {
@@ -25,14 +29,17 @@ impl Levels {
         let mut distances: Vec<Time> = between.iter().flatten().copied().filter(|&one| one > Time::ZERO).collect();
         distances.sort_unstable();
         distances.dedup();
-        let mut levels = Self { order: topology.rank_ids().collect(), sides: Vec::new() };
+        let mut levels = Self { order: topology.rank_ids().collect(), sides: Vec::new(), unequal: None };
         let mut size = 1;
         for distance in distances.into_iter().take(MOST_DISTANCES) {
             let group = groups(&between, distance);
             let count = group.iter().max().map_or(0, |last| last + 1);
-            let larger = group.len() / count.max(1);
-            let are_equal = (0..count).all(|one| group.iter().filter(|&&other| other == one).count() == larger);
-            if are_equal && larger > size {
+            let mut sizes = vec![0; count];
+            group.iter().for_each(|&one| sizes[one] += 1);
+            let (least, larger) = (sizes.iter().copied().min().unwrap_or(0), sizes.into_iter().max().unwrap_or(0));
+            if least < larger {
+                levels.unequal.get_or_insert(least..=larger);
+            } else if larger > size {
                 levels.sides.push((larger / size) as u32);
                 levels.order.sort_by_key(|&rank| group[rank.index()]);
                 size = larger;

@@ -26,6 +26,15 @@ const BETWEEN: [Level; 4] = [Level::Exchange, Level::Direct, Level::Multitree, L
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let levels = Levels::of(topology);
+    if let Some(sizes) = levels.unequal.clone().filter(|_| levels.sides.len() < 2) {
+        misfit!(
+            "hierarchical needs groups of equal size, and those of {} have {} to {} ranks; leave out some ranks of the \
+             larger ones, or use multitree or forest",
+            topology.name(),
+            sizes.start(),
+            sizes.end()
+        );
+    }
     if levels.sides.len() < 2 {
         misfit!(
             "hierarchical needs groups of equal size whose ranks are nearer to each other than to the rest; {} has \
@@ -34,7 +43,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         );
     }
     let named = |level: Option<Level>, others: &[Level]| level.map_or(others.to_vec(), |level| vec![level]);
-    let work = Work { topology, levels, size: options.size };
+    let work = Work { topology, levels, size: options.size, seed: options.seed };
     let mut insides = Vec::new();
     for level in named(options.inside, &INSIDE) {
         insides.extend(fitting(work.inside(level), options.inside.is_some())?);
@@ -73,11 +82,18 @@ struct Work<'a> {
     topology: &'a Arc<Topology>,
     levels: Levels,
     size: Bytes,
+    seed: u64,
 }
 
 impl Work<'_> {
     /// Plans all levels but the last.
     fn inside(&self, level: Level) -> Result<Inside> {
+        if level == Level::Exchange {
+            misfit!(
+                "inside must be an algorithm that also reduce-scatters and all-gathers, such as direct or ring; exchange \
+                 only all-reduces"
+            );
+        }
         let below = 0..self.levels.sides.len() - 1;
         let stages =
             |collective| below.clone().map(|number| self.stage(number, level, collective)).collect::<Result<_>>();
@@ -99,7 +115,7 @@ impl Work<'_> {
             let places: Vec<u32> = ranks.iter().filter_map(place).map(|place| place as u32).collect();
             let network = Arc::new(self.topology.with_ranks(&places)?);
             let size = Bytes::known((self.size.get() / part.of).max(1));
-            let options = Options { collective, size, ..Options::default() };
+            let options = Options { collective, size, seed: self.seed, ..Options::default() };
             Ok((plan_with(level.name(), &network, &options)?, part))
         };
         self.levels.groups(number).into_iter().map(plan).collect()

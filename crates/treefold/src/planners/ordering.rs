@@ -16,8 +16,10 @@ use crate::units::Bytes;
 const PIECES: [u64; 5] = [1, 2, 4, 8, 16];
 /// The most messages that are put in order.
 const MOST_MESSAGES: u64 = 1 << 16;
+/// The least bytes of a piece: whoever sends and receives messages has to do something for each.
+const LEAST_BYTES: f64 = 512.0;
 /// The part of the time that twice as many messages must save.
-const WORTH: f64 = 1e-3;
+const WORTH: f64 = 0.01;
 
 /// Returns the trees of `streamed`, a plan of one streamed phase, with messages in order, and the seconds that they
 /// take; `None` if no number of pieces takes less than `most` seconds.
@@ -25,7 +27,10 @@ pub(super) fn ordered(streamed: &Draft, size: Bytes, most: f64) -> Option<(Draft
     let phase = &streamed.phases[0];
     let messages: u64 = streamed.trees_of(phase).iter().map(|tree| streamed.edges_of(phase, tree)).sum();
     let mut best: Option<(Pieces, f64)> = None;
-    for count in PIECES.into_iter().filter(|count| count * messages <= MOST_MESSAGES) {
+    let least_units = streamed.trees_of(phase).iter().map(Tree::units).filter(|&units| units > 0).min()?;
+    let least_bytes = size.get() as f64 * least_units as f64 / streamed.units as f64;
+    let is_large = |&count: &u64| count * messages <= MOST_MESSAGES && least_bytes >= LEAST_BYTES * count as f64;
+    for count in PIECES.into_iter().filter(is_large) {
         let least = best.as_ref().map_or(most, |&(_, seconds)| seconds * (1.0 - WORTH));
         let found = Pieces::new(streamed, count).in_order(streamed, size, least);
         best = found.filter(|&(_, seconds)| seconds < least).or(best);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::Options;
 use super::bruck::backwards;
-use super::exchanges::Copies;
+use super::pairwise::Copies;
 use crate::error::Result;
 use crate::plan::Draft;
 use crate::topology::Topology;

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::exchanges::{Copies, by_bits};
+use super::pairwise::{Copies, by_bits};
 use crate::error::Result;
 use crate::plan::Draft;
 use crate::topology::Topology;

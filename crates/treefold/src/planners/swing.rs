@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::exchanges::{Copies, Targets, faster, swinging};
+use super::pairwise::{Copies, Targets, faster, swinging};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Collective, Draft};

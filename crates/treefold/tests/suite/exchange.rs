@@ -124,12 +124,40 @@ fn levels_stand_in_each_other() {
 
 #[test]
 fn groups_must_be_equal() {
-    let unequal = Arc::new(spec("cluster:nodes=2,gpus=4,rails=4").with_ranks(&[0, 1, 2, 4]).unwrap());
-    for topology in [unequal, spec("torus:4x4"), spec("ring:1")] {
+    let few = |ranks: &[u32]| Arc::new(spec("cluster:nodes=2,gpus=4,rails=4").with_ranks(ranks).unwrap());
+    for (topology, told) in [
+        (few(&[0, 1, 2, 4]), "have 1 to 3 ranks"),
+        (few(&[0, 1, 2, 4, 5]), "have 2 to 3 ranks"),
+        (few(&[0, 1, 2, 3]), "has none"),
+        (spec("torus:4x4"), "has none"),
+        (spec("ring:1"), "has none"),
+    ] {
         let error = planners::plan("hierarchical", &topology, &Options::default()).unwrap_err();
-        assert!(error.is_misfit() && error.to_string().contains("groups of equal size"), "{error}");
+        assert!(error.is_misfit() && error.to_string().contains(told), "{error}");
     }
-    let options = Options { between: Some(Level::Exchange), inside: Some(Level::Exchange), ..of_size(1024) };
+    let options = Options { inside: Some(Level::Exchange), ..of_size(1024) };
     let error = planners::plan("hierarchical", &spec("cluster:nodes=2,gpus=4,rails=4"), &options).unwrap_err();
-    assert!(error.is_misfit(), "an exchange is no reduce-scatter: {error}");
+    assert!(error.is_misfit() && error.to_string().contains("such as direct or ring"), "{error}");
+}
+
+/// Ranks in another order than the cells of a grid have the same rows and columns.
+#[test]
+fn rows_are_those_of_the_network_however_ranks_are_numbered() {
+    let torus = spec("torus:4x4");
+    let turned: Vec<u32> = (0..16).map(|rank| rank * 7 % 16).collect();
+    let turned = Arc::new(torus.with_ranks(&turned).unwrap());
+    let seconds = |topology| flow_seconds(&plan("exchange", topology, &of_size(1024)), 1024);
+    assert!((seconds(&torus) / seconds(&turned) - 1.0).abs() < 1e-9);
+}
+
+/// Pieces are not so small that their number costs more than their order saves.
+#[test]
+fn messages_in_order_are_no_crumbs() {
+    for (text, size) in [("torus:4x4", 32 << 10), ("mesh:4x4", 32 << 10), ("line:3", 1000), ("b4", 1000)] {
+        let topology = spec(text);
+        let ordered = plan("packing", &topology, &of_size(size));
+        let streamed = plan("packing", &topology, &Options { pipeline: false, ..of_size(size) });
+        let most = (8 * streamed.trees.len() as u64).max(16 * size.div_ceil(512));
+        assert!(ordered.trees.len() as u64 <= most, "{text}: {}", ordered.trees.len());
+    }
 }

@@ -15,7 +15,7 @@ mod collective_bounds;
 mod double_tree;
 mod equal_trees;
 mod exchange;
-mod exchanges;
+
 mod fabric;
 mod fabric_design;
 mod fabric_faults;
@@ -30,6 +30,7 @@ mod layering;
 mod links;
 mod packet;
 mod packet_oracle;
+mod pairwise;
 mod properties;
 mod readers;
 mod relabelled;
