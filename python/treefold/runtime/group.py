@@ -75,7 +75,7 @@ class Group:
             root: The rank of the plan, not the worker, that broadcasts or receives.
 
         Raises:
-            MisfitError: If the plan's trees do not fit the collective, as those of algorithms that plan all-reduces only.
+            MisfitError: If the plan's trees do not fit the collective, as those of `p2p` and `exchange` do not.
             TreefoldError: If there is no such collective or root.
 
         Example:

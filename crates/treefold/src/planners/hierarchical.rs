@@ -90,8 +90,8 @@ impl Work<'_> {
     fn inside(&self, level: Level) -> Result<Inside> {
         if level == Level::Exchange {
             misfit!(
-                "inside must be an algorithm that also reduce-scatters and all-gathers, such as direct or ring; exchange \
-                 only all-reduces"
+                "inside must be an algorithm that also reduce-scatters and all-gathers, such as direct or ring; \
+                 exchange only all-reduces"
             );
         }
         let below = 0..self.levels.sides.len() - 1;
