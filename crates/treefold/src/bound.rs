@@ -17,7 +17,7 @@ mod strength;
 
 pub use collectives::{CollectiveBounds, Kind};
 pub(crate) use concurrent::{Concurrent, RoutingTree, concurrent_flow, rate_by_prices};
-pub(crate) use latency::distances_passing;
+pub(crate) use latency::distances_relayed;
 pub use limit::Limit;
 pub(crate) use powers::exp2;
 

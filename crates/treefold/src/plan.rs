@@ -50,8 +50,7 @@ pub use lanes::{LaneId, LaneRef, LaneRoutes, Lanes, Routing};
 pub(crate) use load::busiest_of;
 pub use load::{LinkLoads, TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
-pub(crate) use messages::order_by_step;
-pub(crate) use messages::{Message, for_each_step};
+pub(crate) use messages::{Message, for_each_message, for_each_step, order_by_step};
 pub use unproven::{Unproven, Written};
 pub use walkable::{ReduceHalves, Walkable};
 

@@ -59,7 +59,7 @@ use crate::blocks::Blocks;
 use crate::error::{Error, Result};
 use crate::options::Options as _;
 use crate::plan::{Chunk, Collective, Draft, Plan, derive};
-use crate::topology::{NodeId, Topology};
+use crate::topology::{NodeId, Shape, Topology};
 use crate::{bail, misfit};
 
 /// A function that long work tells what it does. If it returns false, the work ends with an error that is an
@@ -197,6 +197,14 @@ fn unpipelined(mut plan: Draft) -> Draft {
         plan.trees[phase.trees.clone()].iter_mut().for_each(|tree| tree.chunk = Chunk::One);
     }
     plan
+}
+
+/// Returns the sides of a grid whose nodes are all ranks, and whether it is closed to a torus.
+fn grid_of_ranks(topology: &Topology) -> Option<(&[u32], bool)> {
+    match topology.shape() {
+        Shape::Grid { dims, wrap } if topology.is_direct() => Some((dims, *wrap)),
+        _ => None,
+    }
 }
 
 /// Returns the least common multiple; `None` if it is too large for a number.

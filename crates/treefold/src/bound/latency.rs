@@ -17,8 +17,18 @@ pub(super) fn distances(topology: &Topology, source: NodeId) -> Vec<Time> {
     distances_passing(topology, source, |node| topology.node(node).latency)
 }
 
+/// Returns the least latency from a rank to each rank, where ranks on the way may take the data and send them on.
+pub(crate) fn distances_relayed(topology: &Topology, source: NodeId) -> Vec<Time> {
+    distances_passing(topology, source, |node| through(topology, node))
+}
+
+/// Returns the time that data take through a node; none through a rank, which takes them and sends them on.
+fn through(topology: &Topology, node: NodeId) -> Time {
+    if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency }
+}
+
 /// Returns the least latency from a rank to each rank, where routes take the time `passing` at each node on their way.
-pub(crate) fn distances_passing(topology: &Topology, source: NodeId, passing: impl Fn(NodeId) -> Time) -> Vec<Time> {
+fn distances_passing(topology: &Topology, source: NodeId, passing: impl Fn(NodeId) -> Time) -> Vec<Time> {
     let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
     search.start(source);
     while let Some((node, time)) = search.settle() {
@@ -40,7 +50,7 @@ pub(super) fn least_use(topology: &Topology) -> Time {
 
 /// Returns the latency from the nearest rank to each node, and through it if it is no rank; or else from there on.
 fn nearest(topology: &Topology, is_before: bool) -> Vec<Time> {
-    let passing = |node: NodeId| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
+    let passing = |node: NodeId| through(topology, node);
     let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
     search.start(NodeId(0));
     topology.rank_ids().skip(1).for_each(|rank| search.restart(rank));

@@ -21,6 +21,7 @@ use super::schedule::{BufferId, Op, Schedule, TransferId, Wait, cut};
 use super::{Chunk, Direction, LaneRef, LaneRoutes, Pace, Phase, Plan, Step, Tree, Walkable};
 use crate::bail;
 use crate::error::Result;
+use crate::topology::NodeId;
 use crate::units::{Bytes, Time};
 use buffers::{LocalCopy, assign_buffers};
 use groups::Groups;
@@ -268,6 +269,12 @@ struct Transfer {
 }
 
 impl Schedule {
+    /// Adds a buffer at a node.
+    fn add_buffer(&mut self, node: NodeId) -> BufferId {
+        self.buffers.push(node);
+        BufferId::new(self.buffers.len() - 1)
+    }
+
     /// Appends a copy from a rank's vector.
     fn push_copy(&mut self, copy: &LocalCopy, phase: u16) {
         let (source, target) = (BufferId::of_rank(copy.rank), copy.buffer);

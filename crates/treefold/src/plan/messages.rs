@@ -94,6 +94,30 @@ fn merge(transfers: &mut [Message], place_of_lane: &mut [usize]) -> usize {
     count
 }
 
+/// Calls `visit` with the place of each edge of a half, those first that bring the data of others, and with the numbers
+/// of the messages that bring its data; it returns the number of the edge's own. `into` lists for each node the
+/// messages that bring what it has of the tree: nothing before the first half.
+pub(crate) fn for_each_message(
+    edges: &[Edge],
+    direction: Direction,
+    into: &mut [Vec<u32>],
+    mut visit: impl FnMut(usize, &[u32]) -> u32,
+) {
+    let mut each = |place: usize| {
+        let (source, target) = edges[place].ends(direction);
+        let number = visit(place, &into[source]);
+        if direction == Direction::Down {
+            into[target].clear();
+        }
+        into[target].push(number);
+    };
+    match direction {
+        // Children send before their parents do.
+        Direction::Up => (0..edges.len()).rev().for_each(&mut each),
+        Direction::Down => (0..edges.len()).for_each(&mut each),
+    }
+}
+
 /// Returns the numbers of items ordered by their `steps`, which are at most `last`, by a counting sort that keeps the
 /// order within a step.
 pub(crate) fn order_by_step(

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::pipeline::{seconds_behind, seconds_on};
-use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, step_number};
+use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, for_each_message, step_number};
 use crate::topology::{LinkId, Topology};
 use crate::units::Bytes;
 
@@ -47,48 +47,27 @@ impl OrderedPhase {
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); plan.topology.nodes().len()];
         for tree in plan.trees_of(phase).iter().filter(|tree| tree.units() > 0) {
             into.iter_mut().for_each(Vec::clear);
-            Direction::BOTH.into_iter().for_each(|direction| {
+            for direction in Direction::BOTH {
                 let edges: Vec<Edge> = plan.half(phase, tree, direction).collect();
                 let is_personalized = plan.collective.is_personalized();
                 let below = if is_personalized { plan.shares_below(tree.root, &edges) } else { vec![1; edges.len()] };
-                let with_units = edges.into_iter().zip(below.into_iter().map(|below| below * tree.units()));
-                listed.add_half(routes, direction, with_units, &mut into);
-            });
+                for_each_message(&edges, direction, &mut into, |place, after| {
+                    let units = below[place] * tree.units();
+                    listed.add(routes.of(edges[place].lane), edges[place].step, units, after)
+                });
+            }
         }
         listed
     }
 
-    /// Adds the messages of a half, whose edges come breadth-first with their units; `into` lists for each node the
-    /// messages that bring what it has of the tree.
-    fn add_half(
-        &mut self,
-        routes: &LaneRoutes,
-        direction: Direction,
-        edges: impl DoubleEndedIterator<Item = (Edge, u64)>,
-        into: &mut [Vec<u32>],
-    ) {
-        let mut add = |(edge, units): (Edge, u64)| {
-            let (source, target) = edge.ends(direction);
-            let number = self.messages.len() as u32;
-            self.add(routes.of(edge.lane), edge.step, units, &into[source]);
-            if direction == Direction::Down {
-                into[target].clear();
-            }
-            into[target].push(number);
-        };
-        match direction {
-            // Children send before their parents do.
-            Direction::Up => edges.rev().for_each(&mut add),
-            Direction::Down => edges.for_each(&mut add),
-        }
-    }
-
-    fn add(&mut self, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) {
+    /// Adds a message; returns its number.
+    fn add(&mut self, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) -> u32 {
         let firsts = (self.links.len() as u32, self.after.len() as u32);
         self.links.extend_from_slice(route);
         self.after.extend_from_slice(after);
         let (links, after) = (firsts.0..self.links.len() as u32, firsts.1..self.after.len() as u32);
         self.messages.push(Message { step: step_number(step), links, after, units });
+        self.messages.len() as u32 - 1
     }
 
     /// Returns the seconds that the phase takes for a vector of `size`.

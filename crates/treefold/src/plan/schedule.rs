@@ -97,6 +97,18 @@ impl<T> Default for Csr<T> {
 }
 
 impl<T> Csr<T> {
+    /// Returns `count` rows of the second items of pairs, which are in order of their rows' numbers, the first ones.
+    pub(crate) fn of_pairs(count: usize, pairs: impl IntoIterator<Item = (usize, T)>) -> Self {
+        let (mut rows, mut pairs) = (Self::default(), pairs.into_iter().peekable());
+        for number in 0..count {
+            while let Some((_, item)) = pairs.next_if(|&(row, _)| row == number) {
+                rows.items.push(item);
+            }
+            rows.push_row([]);
+        }
+        rows
+    }
+
     /// Returns row `row`.
     #[inline]
     pub fn row(&self, row: impl Into<usize>) -> &[T] {

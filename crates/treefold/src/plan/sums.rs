@@ -2,8 +2,10 @@
 //!
 //! In an exchange every rank has a tree of its own into it, and no root broadcasts. Trees meet: the same ranks hang in
 //! the same way from the same node in several of them. Where that node then sends their sum over the same lane in the
-//! same step, the edges are one message, which its receiver adds to the sum of each tree. Recursive doubling is the
-//! simplest case: N trees of N - 1 edges, and only N log2 N messages. Cost: a look into a table for each edge.
+//! same step, the edges are one message, which its receiver adds to the sum of each tree. Recursive doubling, written
+//! with a tree into every rank, has N trees of N - 1 edges, and only N log2 N messages.
+//!
+//! Cost: a look into a table for each edge.
 
 use std::collections::HashMap;
 use std::ops::Range;

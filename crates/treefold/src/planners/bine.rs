@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::pairwise::{Copies, faster, swinging};
+use super::pairwise::{Copies, swinging};
 use crate::error::Result;
 use crate::plan::{Collective, Draft};
 use crate::topology::Topology;
@@ -24,12 +24,6 @@ use crate::topology::Topology;
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let core = 1 << topology.ranks().ilog2();
     let copies = Copies::one(topology.rank_ids().collect(), swinging(core));
-    let mut spread = Draft::new(topology, "bine", 1);
-    copies.spread(&mut spread);
-    if options.collective != Collective::AllReduce {
-        return Ok(spread);
-    }
-    let mut exchange = Draft::new(topology, "bine", 1);
-    copies.exchange(&mut exchange);
-    Ok(faster(spread, exchange, options.size))
+    let may_exchange = options.collective == Collective::AllReduce;
+    Ok(copies.faster_form(&Draft::new(topology, "bine", 1), may_exchange, options.size))
 }

@@ -15,13 +15,13 @@
 
 use std::sync::Arc;
 
-use super::Options;
 use super::pairwise::lane;
 use super::stripe::keep_promise;
+use super::{Options, grid_of_ranks};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Chunk, Draft, Half, Pace, Sharing, Step, Tree};
-use crate::topology::{Shape, Topology};
+use crate::topology::Topology;
 use crate::units::Bandwidth;
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
@@ -44,9 +44,9 @@ pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft
 
 /// Returns the lengths of the dimensions that have more than one node.
 fn sides(topology: &Topology) -> Result<Vec<u32>> {
-    match topology.shape() {
-        Shape::Grid { dims, .. } if topology.is_direct() => Ok(dims.iter().copied().filter(|&side| side > 1).collect()),
-        _ => misfit!(
+    match grid_of_ranks(topology) {
+        Some((dims, _)) => Ok(dims.iter().copied().filter(|&side| side > 1).collect()),
+        None => misfit!(
             "bucket needs a torus or mesh whose nodes are all ranks; {} is not one: use multiring or multitree",
             topology.name()
         ),

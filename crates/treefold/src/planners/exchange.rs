@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 use super::order::{Message, Runs, in_order};
 use super::ways::Ways;
-use super::{Options, spanning::Route};
+use super::{Options, grid_of_ranks, spanning::Route};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::schedule::Csr;
 use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Step, Tree};
 use crate::search::Shortest;
-use crate::topology::{NodeId, Shape, Topology};
+use crate::topology::{NodeId, Topology};
 use crate::units::Bytes;
 
 /// The most ranks: the number of edges grows with their square.
@@ -44,7 +44,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         );
     }
     let network = Network::new(topology);
-    let parts: Vec<usize> = match grid(topology) {
+    let parts: Vec<usize> = match grid_of_ranks(topology) {
         Some((dims, _)) => (1..=2 * dims.len()).collect(),
         None => PARTS.into(),
     };
@@ -55,14 +55,6 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     match all.into_iter().find(|&(_, seconds)| seconds <= least * (1.0 + WORTH)) {
         Some((exchange, _)) => Ok(exchange.draft(&network)),
         None => misfit!("exchange takes too many steps on {}: use multitree or dbtree", topology.name()),
-    }
-}
-
-/// Returns the sides of a grid whose nodes are all ranks, and whether it is closed.
-fn grid(topology: &Topology) -> Option<(&[u32], bool)> {
-    match topology.shape() {
-        Shape::Grid { dims, wrap } if topology.is_direct() => Some((dims, *wrap)),
-        _ => None,
     }
 }
 
@@ -116,7 +108,7 @@ impl<'a> Network<'a> {
             topology.rank_ids().map(|source| search.cost(source)).collect()
         };
         let distance = topology.rank_ids().map(&mut to).collect();
-        Self { topology, out_of, distance, dimensions: grid(topology).map_or(1, |(dims, _)| dims.len()) }
+        Self { topology, out_of, distance, dimensions: grid_of_ranks(topology).map_or(1, |(dims, _)| dims.len()) }
     }
 
     /// Returns the ways out of `source` that are on quickest routes to `root`, by their places.
@@ -141,7 +133,7 @@ impl<'a> Network<'a> {
 /// Returns the dimension and the direction of a way on a grid; elsewhere what is near comes first, then what has a low
 /// number.
 fn direction(topology: &Topology, source: NodeId, target: NodeId, latency: u64) -> (usize, u64) {
-    let Some((dims, _)) = grid(topology) else { return (0, (latency << 16) + u64::from(target)) };
+    let Some((dims, _)) = grid_of_ranks(topology) else { return (0, (latency << 16) + u64::from(target)) };
     let (mut a, mut b) = (topology.place(source), topology.place(target));
     for (dimension, &side) in dims.iter().enumerate().rev() {
         if a % side != b % side {

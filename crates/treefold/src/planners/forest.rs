@@ -41,13 +41,13 @@ use self::order::{Carried, Ordered, ordered};
 use super::order::Runs;
 use super::spanning::Route;
 use super::{Options, derived};
-use crate::bound::distances_passing;
+use crate::bound::distances_relayed;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::{Chunk, Collective, Draft, Half, LaneId, Pace, Step, Tree};
 use crate::topology::{LinkId, Topology};
-use crate::units::{Bytes, Seconds, Time};
+use crate::units::{Bytes, Seconds};
 
 /// The numbers of pieces in which a tree may send its part.
 const PIECES: [u32; 4] = [1, 2, 4, 8];
@@ -393,7 +393,6 @@ fn lcm(a: u32, b: u32) -> u32 {
 
 /// Returns the latency from each rank to the farthest other one, in picoseconds.
 fn farthest(topology: &Topology) -> Vec<u64> {
-    let passing = |node| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
-    let from = |source| distances_passing(topology, source, passing).into_iter().max().unwrap_or_default();
+    let from = |source| distances_relayed(topology, source).into_iter().max().unwrap_or_default();
     topology.rank_ids().map(|source| from(source).picoseconds()).collect()
 }

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::bound::distances_passing;
+use crate::bound::distances_relayed;
 use crate::topology::{NodeId, Topology};
 use crate::units::Time;
 
@@ -25,7 +25,7 @@ pub(super) struct Levels {
 impl Levels {
     /// Finds the levels of a network; there is only one side if it has no groups.
     pub fn of(topology: &Topology) -> Self {
-        let between: Vec<Vec<Time>> = topology.rank_ids().map(|rank| latencies(topology, rank)).collect();
+        let between: Vec<Vec<Time>> = topology.rank_ids().map(|rank| distances_relayed(topology, rank)).collect();
         let mut distances: Vec<Time> = between.iter().flatten().copied().filter(|&one| one > Time::ZERO).collect();
         distances.sort_unstable();
         distances.dedup();
@@ -78,12 +78,6 @@ impl Levels {
 pub(super) struct Part {
     pub number: u64,
     pub of: u64,
-}
-
-/// Returns the latencies from a rank to all ranks.
-fn latencies(topology: &Topology, rank: NodeId) -> Vec<Time> {
-    let passing = |node| if topology.is_rank(node) { Time::ZERO } else { topology.node(node).latency };
-    distances_passing(topology, rank, passing)
 }
 
 /// Returns the number of each rank's group, if no two of its neighbours in a group are farther from each other than

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::groups::{Levels, Part};
 use super::{Level, Options, lcm, plan as plan_with};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::{Collective, Direction, Draft, Half, LaneRoutes, MAX_UNITS, Pace, Phase, Plan, Sharing, Tree};
@@ -26,24 +26,11 @@ const BETWEEN: [Level; 4] = [Level::Exchange, Level::Direct, Level::Multitree, L
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let levels = Levels::of(topology);
-    if let Some(sizes) = levels.unequal.clone().filter(|_| levels.sides.len() < 2) {
-        misfit!(
-            "hierarchical needs groups of equal size, and those of {} have {} to {} ranks; leave out some ranks of the \
-             larger ones, or use multitree or forest",
-            topology.name(),
-            sizes.start(),
-            sizes.end()
-        );
-    }
     if levels.sides.len() < 2 {
-        misfit!(
-            "hierarchical needs groups of equal size whose ranks are nearer to each other than to the rest; {} has \
-             none: use multitree or forest",
-            topology.name()
-        );
+        return Err(without_groups(topology, &levels));
     }
     let named = |level: Option<Level>, others: &[Level]| level.map_or(others.to_vec(), |level| vec![level]);
-    let work = Work { topology, levels, size: options.size, seed: options.seed };
+    let work = Work { topology, levels, listed: listed(topology), size: options.size, seed: options.seed };
     let mut insides = Vec::new();
     for level in named(options.inside, &INSIDE) {
         insides.extend(fitting(work.inside(level), options.inside.is_some())?);
@@ -60,6 +47,36 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     }
 }
 
+/// Returns why a network without levels does not fit.
+fn without_groups(topology: &Topology, levels: &Levels) -> Error {
+    let (name, remedy) = (topology.name(), "use multitree or forest");
+    let reason = match &levels.unequal {
+        Some(sizes) => format!(
+            "hierarchical needs groups of equal size, and those of {name} have {} to {} ranks; leave out some ranks of \
+             the larger ones, or {remedy}",
+            sizes.start(),
+            sizes.end()
+        ),
+        None => format!(
+            "hierarchical needs groups of equal size whose ranks are nearer to each other than to the rest; {name} has \
+             none: {remedy}"
+        ),
+    };
+    Error::new(reason).misfit()
+}
+
+/// Returns the index of each rank among the accelerators, in the order in which these are listed.
+fn listed(topology: &Topology) -> Vec<u32> {
+    let mut listed = vec![0; topology.ranks() as usize];
+    let nodes = (0..topology.nodes().len() as u32).map(|place| topology.node_at(place));
+    for (index, node) in (0..).zip(nodes.filter(|&node| !topology.node(node).is_switch())) {
+        if topology.is_rank(node) {
+            listed[node.index()] = index;
+        }
+    }
+    listed
+}
+
 /// Returns what planners have made; `None` if they do not fit, unless they were named.
 fn fitting<T>(made: Result<T>, is_named: bool) -> Result<Option<T>> {
     match made {
@@ -69,8 +86,15 @@ fn fitting<T>(made: Result<T>, is_named: bool) -> Result<Option<T>> {
     }
 }
 
-/// What one level of groups does: a plan for each group, and the part of the vector that it has.
-type Stage = Vec<(Plan, Part)>;
+/// What one level of groups does.
+type Stage = Vec<OfGroup>;
+
+/// What one group does: its plan, the part of the vector that it has, and the nodes and links of the whole network.
+struct OfGroup {
+    plan: Plan,
+    part: Part,
+    now: Correspondence,
+}
 
 /// The levels inside: their reduce-scatters, from the first on, and their all-gathers, in the same order.
 struct Inside {
@@ -81,6 +105,8 @@ struct Inside {
 struct Work<'a> {
     topology: &'a Arc<Topology>,
     levels: Levels,
+    /// The index of each rank among the accelerators, in the order in which these are listed.
+    listed: Vec<u32>,
     size: Bytes,
     seed: u64,
 }
@@ -107,16 +133,13 @@ impl Work<'_> {
 
     /// Plans a collective for each group of a level.
     fn stage(&self, number: usize, level: Level, collective: Collective) -> Result<Stage> {
-        let accelerators: Vec<u32> = (0..self.topology.num_accelerators() as u32).collect();
-        let all = self.topology.with_ranks(&accelerators)?;
-        let name_of = |node: NodeId| &self.topology.node(node).name;
-        let place = |rank: &NodeId| all.rank_ids().position(|other| all.node(other).name == *name_of(*rank));
         let plan = |(ranks, part): (Vec<NodeId>, Part)| {
-            let places: Vec<u32> = ranks.iter().filter_map(place).map(|place| place as u32).collect();
-            let network = Arc::new(self.topology.with_ranks(&places)?);
+            let ranks: Vec<u32> = ranks.into_iter().map(|rank| self.listed[rank.index()]).collect();
+            let network = Arc::new(self.topology.with_ranks(&ranks)?);
             let size = Bytes::known((self.size.get() / part.of).max(1));
             let options = Options { collective, size, seed: self.seed, ..Options::default() };
-            Ok((plan_with(level.name(), &network, &options)?, part))
+            let plan = plan_with(level.name(), &network, &options)?;
+            Ok(OfGroup { plan, part, now: Correspondence::new(&network, self.topology) })
         };
         self.levels.groups(number).into_iter().map(plan).collect()
     }
@@ -126,7 +149,7 @@ impl Work<'_> {
         let gathers = inside.gathers.iter().rev();
         let stages: Vec<&Stage> = inside.scatters.iter().chain([middle]).chain(gathers).collect();
         let mut units = 1u64;
-        for (plan, part) in stages.iter().copied().flatten() {
+        for OfGroup { plan, part, .. } in stages.iter().copied().flatten() {
             units = lcm(units, plan.units.checked_mul(part.of)?).filter(|&units| units <= MAX_UNITS)?;
         }
         let mut draft = Draft::new(self.topology, "hierarchical", units);
@@ -139,12 +162,12 @@ impl Work<'_> {
 
 /// Appends the phases of a stage: the first ones of all groups run together, then the second ones, and so on.
 fn append(draft: &mut Draft, stage: &Stage) {
-    let phases = stage.iter().map(|(plan, _)| plan.phases.len()).max().unwrap_or(0);
+    let phases = stage.iter().map(|group| group.plan.phases.len()).max().unwrap_or(0);
     for number in 0..phases {
         let mut of_paces: Vec<(Pace, Vec<Tree>)> = Vec::new();
-        for (plan, part) in stage {
-            let Some(phase) = plan.phases.get(number) else { continue };
-            let trees = moved(draft, plan, phase, *part);
+        for group in stage {
+            let Some(phase) = group.plan.phases.get(number) else { continue };
+            let trees = moved(draft, group, phase);
             let pace = without_promise(phase.pace);
             match of_paces.iter_mut().find(|(other, _)| *other == pace) {
                 Some((_, others)) => others.extend(trees),
@@ -161,8 +184,7 @@ fn without_promise(pace: Pace) -> Pace {
 }
 
 /// Returns the trees of a group's phase in the plan of all groups.
-fn moved(draft: &mut Draft, plan: &Plan, phase: &Phase, part: Part) -> Vec<Tree> {
-    let now = Correspondence::new(&plan.topology, &draft.topology);
+fn moved(draft: &mut Draft, OfGroup { plan, part, now }: &OfGroup, phase: &Phase) -> Vec<Tree> {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let of_part = draft.units / part.of;
     let (first, unit) = (part.number * of_part, of_part / plan.units);

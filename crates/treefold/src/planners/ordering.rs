@@ -9,7 +9,7 @@
 
 use super::order::{Message, Runs, in_order};
 use crate::plan::schedule::Csr;
-use crate::plan::{Chunk, Direction, Draft, Edge, Half, LaneRoutes, Pace, Step, Tree};
+use crate::plan::{Chunk, Direction, Draft, Edge, Half, LaneRoutes, Pace, Step, Tree, for_each_message};
 use crate::units::Bytes;
 
 /// The numbers of pieces in which a tree may send its part.
@@ -74,20 +74,11 @@ impl Pieces {
         Direction::BOTH.map(|direction| {
             let edges: Vec<Edge> = streamed.half(&streamed.phases[0], tree, direction).collect();
             let mut numbers = vec![0; edges.len()];
-            let mut add = |place: usize| {
-                let (source, target) = edges[place].ends(direction);
+            for_each_message(&edges, direction, into, |place, after| {
                 numbers[place] = self.after.rows().len() as u32;
-                self.after.push_row(into[source].iter().copied());
-                if direction == Direction::Down {
-                    into[target].clear();
-                }
-                into[target].push(numbers[place]);
-            };
-            match direction {
-                // Children send before their parents do.
-                Direction::Up => (0..edges.len()).rev().for_each(&mut add),
-                Direction::Down => (0..edges.len()).for_each(&mut add),
-            }
+                self.after.push_row(after.iter().copied());
+                numbers[place]
+            });
             Messages { edges, numbers }
         })
     }

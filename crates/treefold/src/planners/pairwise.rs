@@ -55,6 +55,19 @@ impl Copies {
         lane(plan, self.order[source], self.order[target], self.mirrored && copy % 2 == 1)
     }
 
+    /// Returns the plan of spreading trees, made of an `empty` one; or that of exchanges, if there may be any and it is
+    /// predicted to be faster for vectors of `size`.
+    pub fn faster_form(&self, empty: &Draft, may_exchange: bool, size: Bytes) -> Draft {
+        let (mut spread, mut exchange) = (empty.clone(), empty.clone());
+        self.spread(&mut spread);
+        if !may_exchange {
+            return spread;
+        }
+        self.exchange(&mut exchange);
+        let seconds = |draft: &Draft| Profile::of(draft).seconds(size);
+        if seconds(&exchange) < seconds(&spread) { exchange } else { spread }
+    }
+
     /// Makes a plan whose pairs of ranks exchange their vectors; each must be the other's target.
     pub fn exchange(&self, plan: &mut Draft) {
         plan.units = self.targets.len() as u64;
@@ -175,12 +188,6 @@ pub(super) fn lane(plan: &mut Draft, source: NodeId, target: NodeId, backwards: 
     let mut links = Vec::new();
     topology.append_way(source, target, 1, &mut links);
     plan.lanes.via(&topology, &links)
-}
-
-/// Returns the draft that is predicted to be faster for vectors of `size`: the first one if there is no difference.
-pub(super) fn faster(one: Draft, other: Draft, size: Bytes) -> Draft {
-    let seconds = |draft: &Draft| Profile::of(draft).seconds(size);
-    if seconds(&other) < seconds(&one) { other } else { one }
 }
 
 /// Returns the steps in which every one of `count` ranks, a power of two, exchanges with the one whose number differs

@@ -11,12 +11,12 @@
 
 use std::sync::Arc;
 
-use super::Options;
 use super::ring::{Ring, push_ring_phase};
+use super::{Options, grid_of_ranks};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Draft, LaneId, Tree};
-use crate::topology::{NodeId, Shape, Topology};
+use crate::topology::{NodeId, Topology};
 
 /// The flows: the dimension that comes first (0 rows, 1 columns), and whether rings run forwards.
 const FLOWS: [(usize, bool); 4] = [(0, true), (0, false), (1, true), (1, false)];
@@ -63,9 +63,9 @@ fn add_ring(
 }
 
 fn sides(topology: &Topology) -> Result<[u32; 2]> {
-    if let Shape::Grid { dims, .. } = topology.shape() {
+    if let Some((dims, _)) = grid_of_ranks(topology) {
         let sides: Vec<u32> = dims.iter().copied().filter(|&side| side > 1).collect();
-        if let (Ok(sides), true) = (sides.try_into(), topology.is_direct()) {
+        if let Ok(sides) = sides.try_into() {
             return Ok(sides);
         }
     }

@@ -19,12 +19,12 @@
 
 use std::sync::Arc;
 
-use super::Options;
-use super::pairwise::{Copies, Targets, faster, swinging};
+use super::pairwise::{Copies, Targets, swinging};
+use super::{Options, grid_of_ranks};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::{Collective, Draft};
-use crate::topology::{NodeId, Shape, Topology};
+use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
     let (sides, order) = rings(topology);
@@ -36,24 +36,16 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         );
     }
     let copies = Copies { order, targets: copies(&sides), mirrored: true };
-    let mut spread = Draft::new(topology, "swing", 1);
-    copies.spread(&mut spread);
-    if options.collective != Collective::AllReduce || !sides.iter().all(|side| side.is_power_of_two()) {
-        return Ok(spread);
-    }
-    let mut exchange = Draft::new(topology, "swing", 1);
-    copies.exchange(&mut exchange);
-    Ok(faster(spread, exchange, options.size))
+    let may_exchange = options.collective == Collective::AllReduce && sides.iter().all(|side| side.is_power_of_two());
+    Ok(copies.faster_form(&Draft::new(topology, "swing", 1), may_exchange, options.size))
 }
 
 /// Returns the lengths of the rings along the dimensions of a torus, and its ranks row by row; of any other network,
 /// one ring of all ranks. A single rank has no ring.
 fn rings(topology: &Topology) -> (Vec<usize>, Vec<NodeId>) {
     let ranks = topology.ranks();
-    let (dims, order) = match topology.shape() {
-        Shape::Grid { dims, wrap: true } if topology.is_direct() => {
-            (dims.clone(), (0..ranks).map(|place| topology.node_at(place)).collect())
-        }
+    let (dims, order) = match grid_of_ranks(topology) {
+        Some((dims, true)) => (dims.to_vec(), (0..ranks).map(|place| topology.node_at(place)).collect()),
         _ => (vec![ranks], topology.rank_ids().collect()),
     };
     (dims.into_iter().filter(|&side| side > 1).map(|side| side as usize).collect(), order)

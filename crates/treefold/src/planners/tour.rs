@@ -6,7 +6,8 @@
 //! rows turn so that it closes. Other networks are toured by the travelling-salesman heuristics 2-opt and Or-opt over
 //! route costs, cubed so that the slowest hop counts most. Cost: linear on grids, cubic in ranks elsewhere.
 
-use crate::topology::{NodeId, Shape, Topology};
+use super::grid_of_ranks;
+use crate::topology::{NodeId, Topology};
 use crate::units::Bytes;
 
 /// The most ranks whose order is improved: for more that costs more than rings are worth.
@@ -14,8 +15,8 @@ const MAX_IMPROVED: usize = 512;
 
 /// Returns the ranks in the order in which a ring visits them, when each sends `chunk` to the next.
 pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
-    if let (Shape::Grid { dims, wrap }, true) = (topology.shape(), topology.is_direct()) {
-        let (cells, closed) = grid_cycle(dims, *wrap);
+    if let Some((dims, wrap)) = grid_of_ranks(topology) {
+        let (cells, closed) = grid_cycle(dims, wrap);
         if closed || cells.len() > MAX_IMPROVED || dims.iter().filter(|&&d| d > 1).count() == 1 {
             return cells.iter().map(|&cell| topology.node_at(cell)).collect();
         }

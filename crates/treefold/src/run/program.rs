@@ -356,15 +356,9 @@ fn wire(
     }
     all.sort_unstable();
     all.dedup();
-    let (mut waits, mut wakes) = (vec![0; own.len()], Csr::default());
+    let mut waits = vec![0; own.len()];
     all.iter().for_each(|wake| waits[wake.later] += 1);
-    let mut rest = all.as_slice();
-    for task in TaskId::first(own.len()) {
-        let (row, others) = rest.split_at(rest.partition_point(|wake| wake.earlier == task));
-        rest = others;
-        wakes.push_row(row.iter().map(|wake| wake.later));
-    }
-    (waits, wakes)
+    (waits, Csr::of_pairs(own.len(), all.iter().map(|wake| (wake.earlier.index(), wake.later))))
 }
 
 /// Returns the mean of the bytes of the messages that are sent.

@@ -41,20 +41,16 @@ pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule
         return buffers;
     }
     let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), BufferId> = HashMap::new();
-    let mut new_buffer = |node| {
-        schedule.buffers.push(node);
-        BufferId::new(schedule.buffers.len() - 1)
-    };
     for number in phase.trees.clone() {
         let tree = &plan.trees[number];
         let span = elements_of(plan, schedule.elements, tree);
         for Member { node, inner, receives } in members(plan, phase, tree) {
             if !plan.topology.is_rank(node) {
-                buffers.of_tree.insert((number, node), new_buffer(node));
+                buffers.of_tree.insert((number, node), schedule.add_buffer(node));
             } else if overlapping && !receives && !span.is_empty() {
                 let key = (node, span.clone(), inner.then_some(number));
                 let buffer = *copy_of.entry(key).or_insert_with(|| {
-                    let buffer = new_buffer(node);
+                    let buffer = schedule.add_buffer(node);
                     buffers.copies.push(LocalCopy { rank: node, buffer, elements: span.clone() });
                     buffer
                 });

@@ -9,7 +9,6 @@ use super::{Transfer, elements_of};
 use crate::plan::Plan;
 use crate::plan::schedule::{BufferId, Op, Schedule, TransferId, Wait};
 use crate::plan::sums::{Sum, SumMessage, SumMessageId, Sums};
-use crate::topology::NodeId;
 
 /// Appends the copies and messages of a phase; returns the copies, and what waits for what, besides copies.
 pub(super) fn append(plan: &Plan, sums: &Sums, phase: u16, schedule: &mut Schedule) -> (Vec<LocalCopy>, Vec<Wait>) {
@@ -40,8 +39,8 @@ struct Work<'a> {
 impl Work<'_> {
     /// Gives each sum a buffer; returns the copies with which buffers begin. The buffer of a switch begins empty.
     fn assign_buffers(&mut self, schedule: &mut Schedule) -> Vec<LocalCopy> {
-        let mut copies = Vec::new();
-        for Sum { node: rank, tree, is_result, .. } in self.sums.sums.iter().cloned() {
+        let (sums, mut copies) = (self.sums, Vec::new());
+        for &Sum { node: rank, tree, is_result, .. } in &sums.sums {
             let is_rank = self.plan.topology.is_rank(rank);
             let buffer = if is_result && is_rank { BufferId::of_rank(rank) } else { schedule.add_buffer(rank) };
             self.buffer_of.push(buffer);
@@ -87,13 +86,5 @@ impl Work<'_> {
         let (lane, step) = (edge.map(|edge| edge.lane), edge.and_then(|edge| edge.step));
         schedule.push(Transfer { lane, phase: self.phase, step, tree: tree as u32, chunk: 0, op, source, target });
         schedule.pieces.push_row([elements_of(self.plan, schedule.elements, &self.plan.trees[tree])]);
-    }
-}
-
-impl Schedule {
-    /// Adds a buffer at a node.
-    fn add_buffer(&mut self, node: NodeId) -> BufferId {
-        self.buffers.push(node);
-        BufferId::new(self.buffers.len() - 1)
     }
 }

@@ -79,14 +79,7 @@ impl Junctions {
 /// Returns the second of each pair, in rows by the index of the first.
 fn rows<A: Copy, B: Copy>(mut pairs: Vec<(A, B)>, count: usize, index: impl Fn(A) -> usize) -> Csr<B> {
     pairs.sort_by_key(|&(first, _)| index(first));
-    let mut rows = Csr::default();
-    let mut rest = pairs.as_slice();
-    for row in 0..count {
-        let (these, others) = rest.split_at(rest.partition_point(|&(first, _)| index(first) == row));
-        rest = others;
-        rows.push_row(these.iter().map(|&(_, second)| second));
-    }
-    rows
+    Csr::of_pairs(count, pairs.into_iter().map(|(first, second)| (index(first), second)))
 }
 
 /// A part of a rank's vector, and the junction that awaits all that has been sent there.

@@ -262,16 +262,16 @@ impl Run {
 
     /// Takes off one of the things that a junction awaits; what waits for the junction alone may begin.
     fn arrive(&mut self, junction: JunctionId, links: &mut SharedLinks) {
-        let mut reached = vec![junction];
-        while let Some(junction) = reached.pop() {
+        let (mut reached, mut rest) = (Some(junction), Vec::new());
+        while let Some(junction) = reached {
             self.awaited[junction] -= 1;
-            if self.awaited[junction] > 0 {
-                continue;
+            if self.awaited[junction] == 0 {
+                for place in 0..self.workload.junctions.releases.row(junction.index()).len() {
+                    self.clear_obstacle(self.workload.junctions.releases.row(junction.index())[place], links);
+                }
+                rest.extend(self.workload.junctions.next.row(junction.index()));
             }
-            for place in 0..self.workload.junctions.releases.row(junction.index()).len() {
-                self.clear_obstacle(self.workload.junctions.releases.row(junction.index())[place], links);
-            }
-            reached.extend(self.workload.junctions.next.row(junction.index()));
+            reached = rest.pop();
         }
     }
 
