@@ -22,6 +22,7 @@ mod innet;
 mod mtree;
 mod multiring;
 mod multitree;
+mod nccl;
 pub mod options;
 mod order;
 mod ordering;
@@ -29,6 +30,7 @@ mod p2p;
 mod packing;
 mod pairwise;
 mod pat;
+mod planner;
 mod plink;
 mod pool;
 mod proof;
@@ -51,9 +53,10 @@ mod ways;
 use std::sync::Arc;
 
 pub use options::{Heights, Level, Options, Starts, TreeRate};
+use planner::Plans;
+pub use planner::{Collectives, Planner};
 pub use proof::Proof;
-use table::Plans;
-pub use table::{Collectives, PLANNERS, Planner, planner_named};
+pub use table::{PLANNERS, planner_named};
 
 use crate::blocks::Blocks;
 use crate::error::{Error, Result};

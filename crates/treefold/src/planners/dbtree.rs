@@ -8,6 +8,7 @@
 //! take turns in two colours, and nothing is gathered before all is reduced (`plan/tables/streams.rs`).
 //! Cost: linear in the ranks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Options;
@@ -16,16 +17,32 @@ use crate::plan::{Chunk, Draft, Half, LaneId, Pace, Tree};
 use crate::topology::{NodeId, Topology};
 
 pub(super) fn plan(topology: &Arc<Topology>, _options: &Options) -> Result<Draft> {
-    let ranks = topology.ranks();
     let mut plan = Draft::new(topology, "dbtree", 2);
-    let second = |rank: u32| NodeId(if ranks.is_multiple_of(2) { ranks - 1 - rank } else { (rank + 1) % ranks });
-    let trees = vec![tree(&mut plan, 0, NodeId), tree(&mut plan, 1, second)];
+    let trees = [Which::One, Which::Two].map(|which| tree(&mut plan, which)).into();
     plan.push_phase(Pace::SubFlows, trees);
     Ok(plan)
 }
 
+/// One of the two trees.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Which {
+    One,
+    Two,
+}
+
+impl Which {
+    /// Returns who is in this tree where `rank` is in tree one.
+    pub fn named(self, rank: u32, ranks: u32) -> u32 {
+        match self {
+            Self::One => rank,
+            Self::Two if ranks.is_multiple_of(2) => ranks - 1 - rank,
+            Self::Two => (rank + 1) % ranks,
+        }
+    }
+}
+
 /// Returns the parent of `rank` in tree one; rank 0 has none.
-fn parent(rank: u32, ranks: u32) -> Option<u32> {
+pub(super) fn parent(rank: u32, ranks: u32) -> Option<u32> {
     if rank == 0 {
         return None;
     }
@@ -34,23 +51,29 @@ fn parent(rank: u32, ranks: u32) -> Option<u32> {
     Some(if above < ranks { above } else { rank ^ bit })
 }
 
-fn tree(plan: &mut Draft, half: u64, name: impl Fn(u32) -> NodeId) -> Tree {
+fn tree(plan: &mut Draft, which: Which) -> Tree {
     let ranks = plan.ranks();
+    let name = |rank| NodeId(which.named(rank, ranks));
     let mut children = vec![Vec::new(); ranks as usize];
     for rank in 0..ranks {
         if let Some(parent) = parent(rank, ranks) {
-            children[parent as usize].push(rank);
+            children[name(parent).index()].push(name(rank));
         }
     }
-    let mut order = vec![0u32];
+    let start = which as u64;
+    streamed(plan, start..start + 1, name(0), &children)
+}
+
+/// Returns a streamed tree in which ranks have these children.
+pub(super) fn streamed(plan: &mut Draft, span: Range<u64>, root: NodeId, children: &[Vec<NodeId>]) -> Tree {
+    let mut order = vec![root];
     let mut lanes: Vec<LaneId> = Vec::new();
-    for i in 0..ranks as usize {
-        let rank = order[i];
-        for &child in &children[rank as usize] {
-            lanes.push(plan.lanes.routed(name(rank), name(child)));
-            order.push(child);
-        }
+    let mut next = 0;
+    while let Some(&rank) = order.get(next) {
+        next += 1;
+        lanes.extend(children[rank.index()].iter().map(|&child| plan.lanes.routed(rank, child)));
+        order.extend(&children[rank.index()]);
     }
     let down = plan.streamed_half(lanes);
-    Tree { span: half..half + 1, root: name(0), up: Half::Mirror, down, chunk: Chunk::Best }
+    Tree { span, root, up: Half::Mirror, down, chunk: Chunk::Best }
 }

@@ -57,8 +57,9 @@ const PIECES_OF_BLOCKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 const MOST_PIECES: u32 = 32;
 /// The most messages that are put in order.
 const MOST_MESSAGES: usize = 1 << 16;
-/// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less.
-const LEAST_BYTES: f64 = 16.0;
+/// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less: whoever
+/// sends and receives messages has to do something for each.
+const LEAST_BYTES: f64 = 128.0;
 /// The most ranks for which a plan with the fewest steps is tried.
 const MOST_RANKS_IN_STEPS: u32 = 32;
 /// The least part of the time that is latency where such a plan is tried.

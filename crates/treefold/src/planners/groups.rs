@@ -80,6 +80,18 @@ pub(super) struct Part {
     pub of: u64,
 }
 
+/// Returns the index of each rank among the accelerators, in the order in which these are listed.
+pub(super) fn listed(topology: &Topology) -> Vec<u32> {
+    let mut listed = vec![0; topology.ranks() as usize];
+    let nodes = (0..topology.nodes().len() as u32).map(|place| topology.node_at(place));
+    for (index, node) in (0..).zip(nodes.filter(|&node| !topology.node(node).is_switch())) {
+        if topology.is_rank(node) {
+            listed[node.index()] = index;
+        }
+    }
+    listed
+}
+
 /// Returns the number of each rank's group, if no two of its neighbours in a group are farther from each other than
 /// `distance`.
 fn groups(between: &[Vec<Time>], distance: Time) -> Vec<usize> {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::groups::{Levels, Part};
+use super::groups::{Levels, Part, listed};
 use super::{Level, Options, lcm, plan as plan_with};
 use crate::error::{Error, Result};
 use crate::misfit;
@@ -63,18 +63,6 @@ fn without_groups(topology: &Topology, levels: &Levels) -> Error {
         ),
     };
     Error::new(reason).misfit()
-}
-
-/// Returns the index of each rank among the accelerators, in the order in which these are listed.
-fn listed(topology: &Topology) -> Vec<u32> {
-    let mut listed = vec![0; topology.ranks() as usize];
-    let nodes = (0..topology.nodes().len() as u32).map(|place| topology.node_at(place));
-    for (index, node) in (0..).zip(nodes.filter(|&node| !topology.node(node).is_switch())) {
-        if topology.is_rank(node) {
-            listed[node.index()] = index;
-        }
-    }
-    listed
 }
 
 /// Returns what planners have made; `None` if they do not fit, unless they were named.

@@ -4,28 +4,41 @@
 //! ones form a line (or a cycle), and the first one multiplies it. With an even side that is the cycle of the MultiTree
 //! authors (along the first row, and back through the columns in turns); on tori with odd sides it is a helix whose
 //! rows turn so that it closes. Other networks are toured by the travelling-salesman heuristics 2-opt and Or-opt over
-//! route costs, cubed so that the slowest hop counts most. Cost: linear on grids, cubic in ranks elsewhere.
+//! route costs, cubed so that the slowest hop counts most; with more than 512 ranks these look at near places only
+//! (`tour/large.rs`). Cost: linear on grids, cubic in ranks elsewhere, and about linear for many ranks.
+
+mod large;
 
 use super::grid_of_ranks;
-use crate::topology::{NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 use crate::units::Bytes;
 
-/// The most ranks whose order is improved: for more that costs more than rings are worth.
+/// The most ranks whose order is improved at all places: for more that costs more than rings are worth.
 const MAX_IMPROVED: usize = 512;
 
 /// Returns the ranks in the order in which a ring visits them, when each sends `chunk` to the next.
 pub(super) fn ring_order(topology: &Topology, chunk: Bytes) -> Vec<NodeId> {
-    if let Some((dims, wrap)) = grid_of_ranks(topology) {
+    ring_order_beside(topology, chunk, &vec![0; topology.links().len()])
+}
+
+/// Returns the order of a ring beside others, so many of which take each link.
+pub(super) fn ring_order_beside(topology: &Topology, chunk: Bytes, rings: &[u32]) -> Vec<NodeId> {
+    let is_first = rings.iter().all(|&rings| rings == 0);
+    if is_first && let Some((dims, wrap)) = grid_of_ranks(topology) {
         let (cells, closed) = grid_cycle(dims, wrap);
         if closed || cells.len() > MAX_IMPROVED || dims.iter().filter(|&&d| d > 1).count() == 1 {
             return cells.iter().map(|&cell| topology.node_at(cell)).collect();
         }
     }
     let count = topology.ranks() as usize;
-    if !(3..=MAX_IMPROVED).contains(&count) {
+    if count < 3 {
         return topology.rank_ids().collect();
     }
-    let costs = Costs::new(topology, chunk);
+    let hops = Hops { topology, chunk, rings };
+    if count > MAX_IMPROVED {
+        return large::order(&hops);
+    }
+    let costs = Costs::new(&hops);
     let candidates = [(0..count).collect(), nearest_neighbour(&costs)];
     let improved = candidates.into_iter().map(|order| improve(order, &costs));
     let best = improved.min_by_key(|order| costs.tour(order)).expect("there are two");
@@ -98,6 +111,29 @@ fn helix(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     cells
 }
 
+/// The hops between ranks, each of which sends a chunk, beside those of other rings that take links, too.
+struct Hops<'a> {
+    topology: &'a Topology,
+    chunk: Bytes,
+    /// How many other rings take each link.
+    rings: &'a [u32],
+}
+
+impl Hops<'_> {
+    /// Returns the seconds of a hop; `route` is a buffer.
+    fn seconds(&self, source: NodeId, target: NodeId, route: &mut Vec<LinkId>) -> f64 {
+        route.clear();
+        self.topology.route(source, target, route);
+        route.iter().map(|&link| self.seconds_on(link)).sum()
+    }
+
+    fn seconds_on(&self, number: LinkId) -> f64 {
+        let link = self.topology.link(number);
+        let bytes = self.chunk.get() as f64 * f64::from(1 + self.rings[number]);
+        link.delay().seconds() + link.bandwidth.seconds_for(bytes).get()
+    }
+}
+
 /// The costs of sending a chunk from each rank to each other. They are whole numbers, so that every improvement is a
 /// real one and improving ends.
 struct Costs {
@@ -110,16 +146,12 @@ struct Costs {
 const MAX_COST: f64 = (1u64 << 40) as f64;
 
 impl Costs {
-    fn new(topology: &Topology, chunk: Bytes) -> Self {
-        let count = topology.ranks() as usize;
+    fn new(hops: &Hops) -> Self {
+        let count = hops.topology.ranks() as usize;
         let mut seconds = vec![0.0; count * count];
         let mut route = Vec::new();
         for (i, seconds) in seconds.iter_mut().enumerate().filter(|(i, _)| i / count != i % count) {
-            route.clear();
-            topology.route(NodeId::new(i / count), NodeId::new(i % count), &mut route);
-            let links = route.iter().map(|&link| topology.link(link));
-            *seconds =
-                links.map(|link| link.delay().seconds() + link.bandwidth.seconds_for(chunk.get() as f64).get()).sum();
+            *seconds = hops.seconds(NodeId::new(i / count), NodeId::new(i % count), &mut route);
         }
         let scale = scale(&seconds, count);
         let cost: Vec<i64> = seconds.iter().map(|s| ((s / scale).min(1.0).powi(3) * MAX_COST) as i64).collect();

@@ -8,11 +8,10 @@ use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::Op;
 use treefold::plan::{Draft, LaneRoutes, LinkLoads, Plan, lower};
 use treefold::planners::{self, Level, Options};
-use treefold::sim::{Watch, flow};
 use treefold::topology::{NodeId, Topology};
 use treefold::units::Bytes;
 
-use crate::common::spec;
+use crate::common::{flow_seconds, spec};
 
 fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Plan {
     let plan = planners::plan(algorithm, topology, options).unwrap();
@@ -23,10 +22,6 @@ fn plan(algorithm: &str, topology: &Arc<Topology>, options: &Options) -> Plan {
 
 fn of_size(size: u64) -> Options {
     Options { size: Bytes::known(size), ..Options::default() }
-}
-
-fn flow_seconds(plan: &Plan, size: u64) -> f64 {
-    flow::simulate(plan, Bytes::known(size), Watch::NOTHING).unwrap().seconds.get()
 }
 
 fn loads(plan: &Plan) -> Vec<u64> {

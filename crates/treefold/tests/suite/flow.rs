@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{accelerators, half, spec, tree};
+use crate::common::{accelerators, flow_seconds, half, spec, tree};
 use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::{Chunk, Draft, Half, Pace, Plan, Sharing};
@@ -10,10 +10,6 @@ use treefold::planners::{self, Options};
 use treefold::sim::{Watch, flow};
 use treefold::topology::{Abilities, Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Seconds, Time};
-
-fn flow_seconds(plan: &Plan, size: u64) -> f64 {
-    flow::simulate(plan, Bytes::known(size), Watch::NOTHING).unwrap().seconds.get()
-}
 
 fn assert_near(seen: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((seen - expected).abs() <= tolerance * expected, "{what}: {seen}, should be {expected}");

@@ -28,6 +28,7 @@ mod golden;
 mod gost;
 mod layering;
 mod links;
+mod nccl;
 mod packet;
 mod packet_oracle;
 mod pairwise;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use treefold::plan::{Chunk, Direction, Draft, Edge, Half, LaneId, LaneRoutes, Phase, Plan, Step, Tree};
 use treefold::planners::{self, Options};
+use treefold::sim::{Watch, flow};
 use treefold::topology::{Abilities, Link, LinkId, Node, NodeId, Shape, Topology, from_spec};
-use treefold::units::{Bandwidth, Time};
+use treefold::units::{Bandwidth, Bytes, Time};
 
 /// The network of a spec.
 pub fn spec(text: &str) -> Arc<Topology> {
@@ -22,6 +23,11 @@ pub fn spec(text: &str) -> Arc<Topology> {
 /// The plan of an algorithm for the network of a spec.
 pub fn planned(algorithm: &str, text: &str) -> Plan {
     planners::plan(algorithm, &spec(text), &Options::default()).unwrap()
+}
+
+/// The seconds that the flow simulator predicts.
+pub fn flow_seconds(plan: &Plan, size: u64) -> f64 {
+    flow::simulate(plan, Bytes::known(size), Watch::NOTHING).unwrap().seconds.get()
 }
 
 /// One direction of a cable, 1 GB/s and 1 us.
