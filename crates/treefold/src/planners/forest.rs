@@ -40,8 +40,8 @@ use self::grown::{Grown, Roots, forests};
 use self::order::{Carried, Ordered, ordered};
 use super::order::Runs;
 use super::spanning::Route;
-use super::{Options, derived};
-use crate::bound::distances_relayed;
+use super::{Options, derived, packing, planner_named};
+use crate::bound::{self, distances_relayed};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
@@ -69,6 +69,11 @@ const WORTH: f64 = 1e-4;
 /// The part of the time that streams must save which share links as they come, and not at paces.
 const WORTH_SHARING: f64 = 0.005;
 
+/// An all-reduce that takes at most so many times the bound is good enough: no packing is asked for more.
+const GOOD: f64 = 1.01;
+/// The part of the time that a packing must save.
+const WORTH_PACKED: f64 = 0.005;
+
 /// The halves of trees that a collective needs.
 #[derive(Clone, Copy, PartialEq)]
 enum Halves {
@@ -91,9 +96,23 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         let own = better_of_few_steps(own, topology, options)?;
         better_of_derived(own, &plan(topology, &all_reduce(options))?, options)?
     } else {
-        better_of_few_steps(own, topology, options)?
+        better_of_packed(better_of_few_steps(own, topology, options)?, topology, options)?
     };
     Ok(draft)
+}
+
+/// Returns the plan of an all-reduce, or that of trees which reduce and broadcast at once if it is faster: on networks
+/// with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter and an
+/// all-gather together.
+fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
+    let is_good = || own.1.get() <= GOOD * bound::kept(topology).of_sizes.seconds(options.size).get();
+    if options.collective != Collective::AllReduce || !planner_named("packing")?.is_quick(topology) || is_good() {
+        return Ok(own);
+    }
+    let packed = packing::plan(topology, options, &mut |_| true)?.draft;
+    let packed = Draft { algorithm: own.0.algorithm.clone(), ..packed };
+    let time = packing::seconds(&packed, options);
+    Ok(if time.get() < own.1.get() * (1.0 - WORTH_PACKED) { (packed, time) } else { own })
 }
 
 fn all_reduce(options: &Options) -> Options {

@@ -2,12 +2,14 @@
 //!
 //! At a distance of latency, two ranks are in one group if ranks lead from one to the other of which each is no farther
 //! from the next than that (single linkage; Florek et al., 1951). Each distance at which groups of equal size come out
-//! is a level. Cost: a search from each rank, and a pass over all pairs for each distance.
+//! is a level. The levels of a grid are its dimensions instead. Cost: a search from each rank, and a pass over all pairs
+//! for each distance; linear on a grid.
 
 use std::ops::RangeInclusive;
 
 use crate::bound::distances_relayed;
-use crate::topology::{NodeId, Topology};
+use crate::error::Result;
+use crate::topology::{Correspondence, Link, NodeId, Shape, Topology};
 use crate::units::Time;
 
 /// The most distances that are tried, the shortest ones.
@@ -18,6 +20,8 @@ const MOST_DISTANCES: usize = 16;
 pub(super) struct Levels {
     pub order: Vec<NodeId>,
     pub sides: Vec<u32>,
+    /// The dimensions of the part of a grid that a group of each level has; `None` if groups were found by latency.
+    pub grids: Option<Vec<Vec<u32>>>,
     /// The least and the most ranks of a group at the first distance where groups are unequal.
     pub unequal: Option<RangeInclusive<usize>>,
 }
@@ -29,7 +33,7 @@ impl Levels {
         let mut distances: Vec<Time> = between.iter().flatten().copied().filter(|&one| one > Time::ZERO).collect();
         distances.sort_unstable();
         distances.dedup();
-        let mut levels = Self { order: topology.rank_ids().collect(), sides: Vec::new(), unequal: None };
+        let mut levels = Self { order: topology.rank_ids().collect(), sides: Vec::new(), grids: None, unequal: None };
         let mut size = 1;
         for distance in distances.into_iter().take(MOST_DISTANCES) {
             let group = groups(&between, distance);
@@ -49,6 +53,26 @@ impl Levels {
             levels.sides.push((levels.order.len() / size) as u32);
         }
         levels
+    }
+
+    /// Returns the levels of a grid with these `dims`, each of which has the dimensions that `of_levels` lists in rising
+    /// order. A group of a level has the ranks along these dimensions.
+    pub fn of_grid(topology: &Topology, dims: &[u32], of_levels: &[Vec<usize>]) -> Self {
+        let mut cells = vec![0];
+        for level in of_levels {
+            let places = level.iter().fold(vec![0], |places, &dimension| {
+                let stride: u32 = dims[dimension + 1..].iter().product();
+                places.iter().flat_map(|place| (0..dims[dimension]).map(move |at| place + at * stride)).collect()
+            });
+            cells = places.iter().flat_map(|place| cells.iter().map(move |cell| place + cell)).collect();
+        }
+        let grids: Vec<Vec<u32>> = of_levels.iter().map(|level| level.iter().map(|&one| dims[one]).collect()).collect();
+        Self {
+            order: cells.into_iter().map(|cell| topology.node_at(cell)).collect(),
+            sides: grids.iter().map(|sides| sides.iter().product()).collect(),
+            grids: Some(grids),
+            unequal: None,
+        }
     }
 
     /// Returns who exchange data at a level: ranks at the same place of groups of the level before, and the part of the
@@ -78,6 +102,40 @@ impl Levels {
 pub(super) struct Part {
     pub number: u64,
     pub of: u64,
+}
+
+/// Some nodes of a network and the links between them as a network of its own, and where they are in the whole one.
+pub(super) struct Alone {
+    pub network: Topology,
+    pub now: Correspondence,
+}
+
+impl Alone {
+    /// Returns the network of ranks that are a grid of this shape, in the order of its cells.
+    pub fn new(topology: &Topology, ranks: &[NodeId], shape: Shape) -> Result<Self> {
+        let mut place = vec![None; topology.nodes().len()];
+        ranks.iter().enumerate().for_each(|(number, &rank)| place[rank.index()] = Some(NodeId::new(number)));
+        let mut kept = Vec::new();
+        let mut links = Vec::new();
+        for &rank in ranks {
+            for &number in topology.outgoing(rank) {
+                let link = topology.link(number);
+                if let (Some(source), Some(target)) = (place[link.source.index()], place[link.target.index()]) {
+                    links.push(Link { source, target, ..*link });
+                    kept.push(Some(number));
+                }
+            }
+        }
+        let nodes = ranks.iter().map(|&rank| topology.node(rank).clone()).collect();
+        let network = Topology::new(topology.name(), nodes, links, None, shape)?;
+        let node = ranks.iter().map(|&rank| Some(rank)).collect();
+        Ok(Self { network, now: Correspondence { node, link: kept } })
+    }
+
+    /// Returns whether another network differs in the names of its nodes only.
+    pub fn is_like(&self, other: &Topology) -> bool {
+        self.network.links() == other.links() && self.network.shape() == other.shape()
+    }
 }
 
 /// Returns the index of each rank among the accelerators, in the order in which these are listed.

@@ -4,20 +4,23 @@
 //! Ranks of a group reduce-scatter; then the ranks at the same place of all groups all-reduce the part that they hold,
 //! all places at once; and the ranks of a group all-gather. Where groups make up larger groups, such as servers in
 //! pods, the middle does the same again. So each level sends only what is left of the vector to the next, slower one.
-//! Groups are found by latency (`groups.rs`). Any planner serves inside the groups and between them; unless they are
-//! named, those are taken that are predicted to be the fastest together.
+//! Groups are found by latency (`groups.rs`). On a grid they are its rows, and there is a copy for each dimension, which
+//! begins there with its part of the vector, so that all links are busy (Rashidi et al., "Themis", 2022). Any planner
+//! serves inside the groups and between them; unless they are named, those are taken that are predicted to be the
+//! fastest together.
 //!
-//! Cost: that of the planners, for each group.
+//! Cost: that of the planners, for each group; rows that are alike are planned once.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::groups::{Levels, Part, listed};
-use super::{Level, Options, lcm, plan as plan_with};
+use super::groups::{Alone, Levels, Part, listed};
+use super::{Level, Options, grid_of_ranks, lcm, plan as plan_with};
 use crate::error::{Error, Result};
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
 use crate::plan::{Collective, Direction, Draft, Half, LaneRoutes, MAX_UNITS, Pace, Phase, Plan, Sharing, Tree};
-use crate::topology::{Correspondence, LinkId, NodeId, Topology};
+use crate::topology::{Correspondence, LinkId, NodeId, Shape, Topology};
 use crate::units::Bytes;
 
 /// The planners that are tried inside groups, and between them.
@@ -25,12 +28,46 @@ const INSIDE: [Level; 3] = [Level::Direct, Level::Multitree, Level::Ring];
 const BETWEEN: [Level; 4] = [Level::Exchange, Level::Direct, Level::Multitree, Level::Ring];
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
-    let levels = Levels::of(topology);
-    if levels.sides.len() < 2 {
-        return Err(without_groups(topology, &levels));
+    let mut drafts = Vec::new();
+    for copies in copies(topology)? {
+        drafts.extend(drafts_of(copies, topology, options)?);
     }
-    let named = |level: Option<Level>, others: &[Level]| level.map_or(others.to_vec(), |level| vec![level]);
-    let work = Work { topology, levels, listed: listed(topology), size: options.size, seed: options.seed };
+    match drafts.into_iter().min_by_key(|draft| Profile::of(draft).seconds(options.size)) {
+        Some(draft) => Ok(draft),
+        None => misfit!("hierarchical cannot cut the vector into whole parts on {}: use multitree", topology.name()),
+    }
+}
+
+/// Returns the ways to make levels; in each there is a copy of the algorithm for some equal parts of the vector.
+fn copies(topology: &Topology) -> Result<Vec<Vec<Levels>>> {
+    let dims = grid_of_ranks(topology).map_or(&[][..], |(dims, _)| dims);
+    let long: Vec<usize> = (0..dims.len()).filter(|&dimension| dims[dimension] > 1).collect();
+    if long.len() < 2 {
+        let levels = Levels::of(topology);
+        return if levels.sides.len() < 2 { Err(without_groups(topology, &levels)) } else { Ok(vec![vec![levels]]) };
+    }
+    // So many dimensions are reduced one by one; the others are a level together.
+    let copies = |alone: usize| {
+        let copy = |start: usize| {
+            let turned = |number: usize| long[(start + number) % long.len()];
+            let mut rest: Vec<usize> = (alone..long.len()).map(turned).collect();
+            rest.sort_unstable();
+            let levels: Vec<Vec<usize>> = (0..alone).map(|number| vec![turned(number)]).chain([rest]).collect();
+            Levels::of_grid(topology, dims, &levels)
+        };
+        (0..long.len()).map(copy).collect()
+    };
+    Ok((1..long.len()).map(copies).collect())
+}
+
+/// Returns the plans of the planners that are named, or of those that are tried, on these levels.
+fn drafts_of(copies: Vec<Levels>, topology: &Arc<Topology>, options: &Options) -> Result<Vec<Draft>> {
+    let is_grid = copies[0].grids.is_some();
+    let named = |level: Option<Level>, others: &[Level]| match level {
+        Some(level) => vec![level],
+        None => others.iter().copied().chain(is_grid.then_some(Level::Forest)).collect(),
+    };
+    let work = Work { topology, copies, listed: listed(topology), size: options.size, seed: options.seed };
     let mut insides = Vec::new();
     for level in named(options.inside, &INSIDE) {
         insides.extend(fitting(work.inside(level), options.inside.is_some())?);
@@ -40,11 +77,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         middles.extend(fitting(work.middle(level), options.between.is_some())?);
     }
     let all = insides.iter().flat_map(|inside| middles.iter().map(move |middle| (inside, middle)));
-    let drafts = all.filter_map(|(inside, middle)| work.draft(inside, middle));
-    match drafts.min_by_key(|draft| Profile::of(draft).seconds(options.size)) {
-        Some(draft) => Ok(draft),
-        None => misfit!("hierarchical cannot cut the vector into whole parts on {}: use multitree", topology.name()),
-    }
+    Ok(all.filter_map(|(inside, middle)| work.draft(inside, middle)).collect())
 }
 
 /// Returns why a network without levels does not fit.
@@ -79,7 +112,7 @@ type Stage = Vec<OfGroup>;
 
 /// What one group does: its plan, the part of the vector that it has, and the nodes and links of the whole network.
 struct OfGroup {
-    plan: Plan,
+    plan: Rc<Plan>,
     part: Part,
     now: Correspondence,
 }
@@ -92,7 +125,8 @@ struct Inside {
 
 struct Work<'a> {
     topology: &'a Arc<Topology>,
-    levels: Levels,
+    /// The levels of each copy, all with the same number of levels.
+    copies: Vec<Levels>,
     /// The index of each rank among the accelerators, in the order in which these are listed.
     listed: Vec<u32>,
     size: Bytes,
@@ -108,7 +142,7 @@ impl Work<'_> {
                  exchange only all-reduces"
             );
         }
-        let below = 0..self.levels.sides.len() - 1;
+        let below = 0..self.last();
         let stages =
             |collective| below.clone().map(|number| self.stage(number, level, collective)).collect::<Result<_>>();
         Ok(Inside { scatters: stages(Collective::ReduceScatter)?, gathers: stages(Collective::AllGather)? })
@@ -116,20 +150,51 @@ impl Work<'_> {
 
     /// Plans the last level.
     fn middle(&self, level: Level) -> Result<Stage> {
-        self.stage(self.levels.sides.len() - 1, level, Collective::AllReduce)
+        self.stage(self.last(), level, Collective::AllReduce)
     }
 
-    /// Plans a collective for each group of a level.
+    /// Returns the number of the last level.
+    fn last(&self) -> usize {
+        self.copies[0].sides.len() - 1
+    }
+
+    /// Plans a collective for each group of a level in each copy.
     fn stage(&self, number: usize, level: Level, collective: Collective) -> Result<Stage> {
-        let plan = |(ranks, part): (Vec<NodeId>, Part)| {
-            let ranks: Vec<u32> = ranks.into_iter().map(|rank| self.listed[rank.index()]).collect();
-            let network = Arc::new(self.topology.with_ranks(&ranks)?);
-            let size = Bytes::known((self.size.get() / part.of).max(1));
-            let options = Options { collective, size, seed: self.seed, ..Options::default() };
-            let plan = plan_with(level.name(), &network, &options)?;
-            Ok(OfGroup { plan, part, now: Correspondence::new(&network, self.topology) })
-        };
-        self.levels.groups(number).into_iter().map(plan).collect()
+        let count = self.copies.len() as u64;
+        let mut stage: Stage = Vec::new();
+        for (copy, levels) in (0..).zip(&self.copies) {
+            for (ranks, part) in levels.groups(number) {
+                let part = Part { number: copy * part.of + part.number, of: count * part.of };
+                let size = Bytes::known((self.size.get() / part.of).max(1));
+                let options = Options { collective, size, seed: self.seed, ..Options::default() };
+                let plan = |network: Topology| plan_with(level.name(), &Arc::new(network), &options).map(Rc::new);
+                let Some(grids) = &levels.grids else {
+                    let (network, now) = self.of_ranks(&ranks)?;
+                    stage.push(OfGroup { plan: plan(network)?, part, now });
+                    continue;
+                };
+                let alone = Alone::new(self.topology, &ranks, self.shape(&grids[number]))?;
+                let known = stage.iter().find(|other| other.part.of == part.of && alone.is_like(&other.plan.topology));
+                let planned = known.map(|other| Rc::clone(&other.plan));
+                let plan = planned.map_or_else(|| plan(alone.network), Ok)?;
+                stage.push(OfGroup { plan, part, now: alone.now });
+            }
+        }
+        Ok(stage)
+    }
+
+    /// Returns the network with these ranks only, and where its nodes and links are in the whole one.
+    fn of_ranks(&self, ranks: &[NodeId]) -> Result<(Topology, Correspondence)> {
+        let ranks: Vec<u32> = ranks.iter().map(|rank| self.listed[rank.index()]).collect();
+        let network = self.topology.with_ranks(&ranks)?;
+        let now = Correspondence::new(&network, self.topology);
+        Ok((network, now))
+    }
+
+    /// Returns the shape of a part of a grid.
+    fn shape(&self, dims: &[u32]) -> Shape {
+        let wrap = grid_of_ranks(self.topology).is_some_and(|(_, wrap)| wrap);
+        Shape::Grid { dims: dims.to_vec(), wrap }
     }
 
     /// Returns the plan of these stages; `None` if it needs more units than a plan may have.

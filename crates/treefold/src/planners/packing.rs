@@ -18,7 +18,8 @@ use super::cheapest::{by_weights, cheapest_tree, equal_trees, shortest_tree};
 use super::pool::Pool;
 use super::shares::total;
 use super::spanning::{Lengths, Rated, Resources};
-use super::{Heights, Listener, Options, Planned, Proof, mtree, ordering, planner_named, tell};
+use super::stripe::stripe;
+use super::{Heights, Listener, Options, Planned, Proof, blink, mtree, multitree, ordering, planner_named, tell};
 use crate::bound;
 use crate::error::Result;
 use crate::memory::Memory;
@@ -105,7 +106,16 @@ fn quickest(topology: &Arc<Topology>, best: Vec<Rated>, options: &Options, liste
     let may_order = options.pipeline && options.limits() == Options::default().limits();
     let ordered = if may_order { in_order(&plans, options.size) } else { None };
     let fastest = plans.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(ordered.unwrap_or_else(|| fastest.expect("the best packing is one").0))
+    let packed = ordered.unwrap_or_else(|| fastest.expect("the best packing is one").0);
+    Ok(if may_order { better_of_steps(packed, topology, options)? } else { packed })
+}
+
+/// Returns the plan, or that of MultiTree's trees in steps if it is faster, as it may be for small vectors.
+fn better_of_steps(packed: Draft, topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
+    let Some(steps) = fitting(multitree::plan(topology, options))? else { return Ok(packed) };
+    let steps = Draft { algorithm: packed.algorithm.clone(), ..stripe(steps) };
+    let is_faster = seconds(&steps, options).get() < seconds(&packed, options).get() * (1.0 - WORTH_LOWERING);
+    Ok(if is_faster { steps } else { packed })
 }
 
 /// Returns the fastest of these plans, which come with their times, if its messages are put in order; `None` if that is
@@ -126,7 +136,7 @@ fn sum(rated: &[Rated]) -> f64 {
     rated.iter().map(|tree| tree.rate).sum()
 }
 
-/// Returns packings of lower trees, of MTree's too, and of fewer trees.
+/// Returns packings of lower trees, of MTree's and Blink's too, and of fewer trees.
 fn lesser(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Vec<Vec<Rated>>>> {
     LESSER.try_get(topology, (), || {
         if !planner_named("packing")?.is_quick(topology) {
@@ -146,8 +156,16 @@ fn lesser(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Vec<Vec<Ra
         lower.extend(corners(pool, listener)?.into_iter().skip(1));
         let fewer = of_equal_rate(topology).iter().map(|few| few.rated(&best_of(few))).collect::<Vec<_>>();
         let grown = grown(topology, listener)?;
-        Ok(lower.into_iter().chain(grown).chain(fewer).collect())
+        Ok(lower.into_iter().chain(grown).chain(of_one_root(topology, listener)?).chain(fewer).collect())
     })
+}
+
+/// Returns Blink's packing; `None` if it would take long, or does not fit.
+fn of_one_root(topology: &Arc<Topology>, listener: Listener) -> Result<Option<Vec<Rated>>> {
+    if !planner_named("blink")?.is_quick(topology) {
+        return Ok(None);
+    }
+    Ok(fitting(blink::solve(topology, None, listener))?.map(|few| few.rated.clone()))
 }
 
 /// Returns MTree's packing, or where its shares would take long, a corner of its trees; `None` if it does not fit.

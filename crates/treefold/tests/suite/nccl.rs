@@ -76,10 +76,8 @@ fn rings_of_many_ranks_follow_the_network() {
         let ring = plan("ring", &topology, 1 << 20);
         let root = &ring.trees[0];
         let routes = LaneRoutes::new(&topology, &ring.lanes);
-        let hops: Vec<usize> = ring
-            .half(&ring.phases[0], root, Direction::Down)
-            .map(|edge| routes.of(edge.lane).len())
-            .collect();
+        let hops: Vec<usize> =
+            ring.half(&ring.phases[0], root, Direction::Down).map(|edge| routes.of(edge.lane).len()).collect();
         let far = hops.iter().filter(|&&hops| hops > if text.starts_with("mesh") { 1 } else { 2 }).count();
         assert!(far <= most_cables, "{text}: {far} of {} hops are far", hops.len());
     }
