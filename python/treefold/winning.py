@@ -67,21 +67,13 @@ def winners(
     """
     loaded = _distinct(networks)
     read_options(winners, {name: value for name, value in options.items() if name != "blocks"})
+    what: dict[str, Any] = {"simulator": simulator, "link_model": link_model, "collective": collective, "root": root}
     misfits: dict[str, MisfitError] = {}
     races: dict[str, Race] = {}
     for network in loaded:
         checks.root(root, network.ranks, f"ranks in {network.name}")
         with fitting(network.name, misfits):
-            races[network.name] = begun(
-                network,
-                algorithms,
-                options,
-                sizes_bytes=sizes_bytes,
-                simulator=simulator,
-                link_model=link_model,
-                collective=collective,
-                root=root,
-            )
+            races[network.name] = begun(network, algorithms, options, sizes_bytes=sizes_bytes, **what)
     found = _run(races, misfits)
     warn_of_unread([*races.values()])
     return WinnerMap(found)

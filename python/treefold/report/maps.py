@@ -139,7 +139,7 @@ def _name(
 ) -> None:
     """Write the name of a block's winner behind its marker, which other plots have on its line."""
     text, y = plain(name or "–"), top - _LINES[0]
-    mark = 0.0 if name is None else 0.17
+    mark = 0.0 if name is None else 0.18
     size = min(_NAME, (width - 0.2 - mark) * 72 / (_BOLD * len(text)))
     look: dict[str, Any] = {"fontsize": size, "fontweight": "bold", "parse_math": False}
     written = axes.text(middle + mark / 2, y, text, ha="center", va="center", **look)
