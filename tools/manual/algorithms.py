@@ -24,7 +24,8 @@ NETWORKS = {
 
 WHEN = """## Which one when
 
-`auto` finds out for your network and size. In general, this is the fastest, by the flow simulator:
+`auto` finds out for your network and size. On the networks of this map, by the flow
+simulator, these are the fastest:
 
 {table}
 
