@@ -26,6 +26,7 @@ from treefold import (
     schedule_tables,
     sizing,
     training,
+    winner_results,
 )
 from treefold.rendezvous.sockets import free_port
 
@@ -94,7 +95,7 @@ def methods(each: object) -> set[str]:
 INTERNAL = {"Group": {"unhandled"}}
 """Methods of public classes that are public only for other modules of the package."""
 LISTING = (treefold, importers, planning, report, results, runtime, training, probe)
-WITHOUT_LISTING = (html, job_results, regions, schedule_tables, sizing)
+WITHOUT_LISTING = (html, job_results, regions, schedule_tables, sizing, winner_results)
 PUBLIC = public()
 
 

@@ -121,6 +121,7 @@ EFFECTS = {
         "--collective": ["all-gather"],
         "--root": ["1", "--collective", "broadcast"],
         "--plot": PLOTTED,
+        "--map": PLOTTED,
         "--csv": ["rows.csv"],
         "--json": [],
         **NETWORK,

@@ -204,6 +204,13 @@ def test_the_page_on_json_has_the_keys_of_several_plans(tmp_path, monkeypatch):
     assert f"## treefold {json_keys.TOGETHER}" in json_keys.page()
 
 
+def test_the_page_on_json_has_the_keys_of_winners():
+    rows = output("compare", "ring:4", "full:4", "-a", "ring", "--sizes", "1KiB")
+    listed = json_keys.keys(json_keys.WINNERS)
+    assert {*rows[0], *(f"over.{rival}" for rival in rows[0]["over"])} == set(listed)
+    assert f"## treefold {json_keys.WINNERS}" in json_keys.page()
+
+
 def test_dead_links_of_the_site_are_found(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "index.html").write_text('<h1 id="here">x</h1>', encoding="utf-8")

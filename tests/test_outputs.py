@@ -14,7 +14,7 @@ from treefold.cli.main import main
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 
 
-@pytest.mark.parametrize("kind", ["-o", "--plot", "--csv", "--trace"])
+@pytest.mark.parametrize("kind", ["-o", "--plot", "--map", "--csv", "--trace"])
 @pytest.mark.parametrize("where", ["missing/out", "folder", "file/out"])
 def test_what_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch, capsys, kind, where):
     def work(*_, **__):
@@ -22,11 +22,10 @@ def test_what_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch, 
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    suffix = {"--plot": ".svg", "--csv": ".csv"}.get(kind, ".json")
+    suffix = {"--plot": ".svg", "--map": ".svg", "--csv": ".csv"}.get(kind, ".json")
     (tmp_path / f"folder{suffix}").mkdir()
     monkeypatch.setattr(networks, "topology", work)
-    commands = {"-o": ["topology", "plan"], "--plot": ["compare"], "--csv": ["compare"], "--trace": ["simulate"]}[kind]
-    for command in commands:
+    for command in {"-o": ["topology", "plan"], "--trace": ["simulate"]}.get(kind, ["compare"]):
         extra = ["--simulator", "flow"] if command == "simulate" else []
         monkeypatch.setattr(sys, "argv", ["treefold", command, "ring:4", kind, where + suffix, *extra])
         with pytest.raises(SystemExit) as ended:

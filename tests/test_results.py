@@ -12,7 +12,7 @@ import pytest
 import treefold
 from asking import request
 from commands import output
-from treefold import TreefoldError, job_results, records, results, schedule_tables
+from treefold import TreefoldError, job_results, records, results, schedule_tables, winner_results
 from treefold.plans import explained_plan
 from treefold.regions import Region, switch_tables
 from treefold.training.results import TrainingIteration, TrainingReport
@@ -60,11 +60,14 @@ def values():
         together,
         together.jobs[0],
         together.background,
+        treefold.winners("ring:4", "ring,swing", sizes_bytes=[MIB])[0],
+        treefold.winners("ring:4", "ring,swing", sizes_bytes=[MIB])[0].over,
     ]
 
 
 def test_every_kind_of_result_is_tried_here(values):
     found = [*vars(results).values(), *vars(schedule_tables).values(), *vars(job_results).values()]
+    found += vars(winner_results).values()
     kinds = {each for each in found if isinstance(each, type) and issubclass(each, records.Record)}
     assert {type(each) for each in values} == (kinds - {records.Record}) | {TrainingIteration}
 

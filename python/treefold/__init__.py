@@ -7,15 +7,15 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
-  times of several plans at once, `compare` compares algorithms over sizes, and `train` predicts the time of a training
-  iteration.
+  times of several plans at once, `compare` compares algorithms over sizes, `winners` finds the fastest on several
+  networks, and `train` predicts the time of a training iteration.
 - runs: `run` runs a plan on arrays.
 - files: `save` writes a network or a plan; `topology` and `load_plan` read them.
 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
 yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.schedule_tables`
-(the result of `tables`), `treefold.job_results` (the results of `simulate_together`), `treefold.importers` (its
-`TopologyWarning`), `treefold.torch` (PyTorch).
+(the result of `tables`), `treefold.job_results` (the results of `simulate_together`), `treefold.winner_results`
+(those of `winners`), `treefold.importers` (its `TopologyWarning`), `treefold.torch` (PyTorch).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from treefold.simulation import SIMULATORS, simulate, tables, trace
     from treefold.together import simulate_together
     from treefold.training import train
+    from treefold.winning import winners
 
 _HOMES = {
     "_core": ("Plan", "Topology", "Trace"),
@@ -60,6 +61,7 @@ _HOMES = {
     "simulation": ("SIMULATORS", "simulate", "tables", "trace"),
     "together": ("simulate_together",),
     "training": ("train",),
+    "winning": ("winners",),
 }
 """The module of each public name."""
 _MODULES = ("planning", "regions", "results", "runtime", "sizing", "training")
@@ -102,6 +104,7 @@ __all__ = [
     "trace",
     "train",
     "training",
+    "winners",
     "without_relays",
 ]
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from treefold import _core, auto, checks, planning, progress
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
     from treefold.options import PlannerArguments
 
-    class _Options(PlannerArguments, total=False):
+    class CompareOptions(PlannerArguments, total=False):
+        """The further arguments of a comparison."""
+
         blocks: ArrayLike | str | None
 
 
 class Interrupted(KeyboardInterrupt):
     """The user has interrupted a long call.
 
-    It is a `KeyboardInterrupt`, and no `TreefoldError`. Its `rows` are the predictions or iterations made before.
+    It is a `KeyboardInterrupt`, and no `TreefoldError`. Its `rows` are the predictions, winners or iterations found
+    before.
 
     Example:
         >>> try:
@@ -54,7 +57,7 @@ def compare(
     link_model: str = "propagation",
     collective: str = "all-reduce",
     root: int = 0,
-    **options: "Unpack[_Options]",
+    **options: "Unpack[CompareOptions]",
 ) -> Comparison:
     """Predict the times of algorithms at several sizes, and mark the fastest of each size as `winner`.
 
@@ -92,19 +95,58 @@ def compare(
         ['multitree', 'multitree', 'multitree']
 
     """
-    network, blocks = as_network(network), options.pop("blocks", None)
+    race = begun(
+        as_network(network),
+        algorithms,
+        options,
+        sizes_bytes=sizes_bytes,
+        simulator=simulator,
+        link_model=link_model,
+        collective=collective,
+        root=root,
+    )
+    rows = predictions(race)
+    warn_of_unread([race])
+    return Comparison(rows)
+
+
+def begun(
+    network: Topology,
+    algorithms: str | Sequence[str] | None,
+    given: Mapping[str, Any],
+    *,
+    sizes_bytes: str | Sequence[int | str],
+    simulator: str | Machine | None,
+    link_model: str,
+    collective: str,
+    root: int,
+) -> "Race":
+    """Check the arguments of a comparison, whose further ones are `given`; nothing is planned yet.
+
+    Raises:
+        MisfitError: If no plan for the network runs on the machine.
+        TreefoldError: If an argument is unknown or not possible.
+
+    """
+    options = {name: value for name, value in given.items() if name != "blocks"}
     names, sizes = contenders(network, algorithms), _sizes(sizes_bytes)
     common, link_model = simulator_of(simulator), link_model_of(link_model)
     collective = checks.name("collective", collective, COLLECTIVES)
-    what: dict[str, Any] = {"root": root, "blocks": blocks, "simulator": common.name, "collective": collective}
+    what: dict[str, Any] = {"root": root, "blocks": given.get("blocks"), "simulator": common.name}
     # Its algorithm, size and options are placeholders.
-    first = requested(under(network, link_model), "auto", size_bytes=sizes[0], options=PlannerOptions(), **what)
+    placeholders: dict[str, Any] = {"size_bytes": sizes[0], "options": PlannerOptions()}
+    first = requested(under(network, link_model), "auto", collective=collective, **what, **placeholders)
     asked = options_of(compare, names, options)
     names = _keeping(names, set_limits := limits(read_options(compare, options)), are_named=algorithms is not None)
-    race = _Race(first, common_machine(network, names, common), link_model, asked, set())
-    rows = _predictions(race, names, sizes, is_reported=algorithms is not None or bool(set_limits))
-    race.warn_of_unread()
-    return Comparison(rows)
+    return Race(
+        request=first,
+        names=names,
+        sizes=sizes,
+        simulator=common_machine(network, names, common),
+        link_model=link_model,
+        options=asked,
+        is_reported=algorithms is not None or bool(set_limits),
+    )
 
 
 def _keeping(names: Sequence[str], set_limits: Sequence[str], *, are_named: bool) -> list[str]:
@@ -114,7 +156,7 @@ def _keeping(names: Sequence[str], set_limits: Sequence[str], *, are_named: bool
         return list(names)
     so = "it is" if len(free) == 1 else "they are"
     how = "compared without that limit" if are_named else "left out"
-    warnings.warn(f"{', '.join(free)} cannot keep {' and '.join(set_limits)}, so {so} {how}", stacklevel=3)
+    warnings.warn(f"{', '.join(free)} cannot keep {' and '.join(set_limits)}, so {so} {how}", stacklevel=4)
     return list(names) if are_named else [name for name in names if name not in free]
 
 
@@ -124,9 +166,37 @@ def _given(simulator: Simulator) -> set[str]:
     return {name for name, value in vars(machine).items() if value != default[name]}
 
 
-def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, is_reported: bool) -> list[Prediction]:
-    """Predict each algorithm at each size; if `is_reported`, warn of the algorithms that do not fit."""
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """A comparison on one network: everything that its predictions share, and each algorithm's options."""
+
+    request: Request
+    """What all plans share; the algorithm, the size and the options differ."""
+    names: Sequence[str]
+    """The algorithms."""
+    sizes: Sequence[int]
+    simulator: Simulator
+    link_model: str
+    options: Mapping[str, PlannerOptions]
+    is_reported: bool
+    """Whether the algorithms that do not fit are worth a warning."""
+    read: set[str] = field(default_factory=set)
+    """The options of the machine that some plan has read."""
+
+    def predict(self, name: str, size: int) -> Prediction:
+        """Plan for a size with one algorithm, and simulate the plan."""
+        request = replace(self.request, algorithm=name, size_bytes=size, options=self.options[name])
+        plan, _, choice = explained_plan(request)
+        used = fitted(plan, self.simulator)
+        self.read.update(_given(used))
+        row = simulate(plan, size_bytes=size, simulator=used.named, link_model=self.link_model)
+        return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
+
+
+def predictions(race: Race) -> list[Prediction]:
+    """Predict each algorithm at each size, and mark the fastest of each size."""
     rows: list[Prediction] = []
+    names, sizes = race.names, race.sizes
     for number, size in enumerate(sizes):
         misfits: dict[str, MisfitError] = {}
         at_size: list[Prediction] = []
@@ -138,36 +208,16 @@ def _predictions(race: "_Race", names: Sequence[str], sizes: Sequence[int], *, i
                     at_size.append(race.predict(name, size))
         except KeyboardInterrupt:
             raise Interrupted(rows + [replace(row, winner=False) for row in at_size]) from None
-        names = without(misfits, names, is_reported=is_reported)
+        names = without(misfits, names, is_reported=race.is_reported)
         rows += _with_winner(at_size)
     return rows
 
 
-@dataclass(frozen=True)
-class _Race:
-    """A comparison under way: everything that its predictions share, and each algorithm's options."""
-
-    request: Request
-    """What all plans share; the algorithm, the size and the options differ."""
-    simulator: Simulator
-    link_model: str
-    options: Mapping[str, PlannerOptions]
-    read: set[str]
-    """The options of the machine that some plan has read."""
-
-    def warn_of_unread(self) -> None:
-        """Warn of the options of the machine that no plan has read."""
-        for option in sorted(_given(self.simulator) - self.read):
-            warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=3)
-
-    def predict(self, name: str, size: int) -> Prediction:
-        """Plan for a size with one algorithm, and simulate the plan."""
-        request = replace(self.request, algorithm=name, size_bytes=size, options=self.options[name])
-        plan, _, choice = explained_plan(request)
-        used = fitted(plan, self.simulator)
-        self.read.update(_given(used))
-        row = simulate(plan, size_bytes=size, simulator=used.named, link_model=self.link_model)
-        return replace(row, algorithm=name, chosen=None if choice is None else choice.fastest().algorithm)
+def warn_of_unread(races: Sequence[Race]) -> None:
+    """Warn of the options of the machine that no plan of any race has read."""
+    given: set[str] = set().union(*(_given(race.simulator) for race in races))
+    for option in sorted(given.difference(*(race.read for race in races))):
+        warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=3)
 
 
 def _sizes(sizes_bytes: str | Sequence[int | str]) -> list[int]:

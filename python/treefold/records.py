@@ -95,6 +95,10 @@ def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
+def _in_one_cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
 class Table(Sequence[Row], Generic[Row]):
     """A sequence of records, which can become dictionaries, comma-separated values or a data frame.
 
@@ -134,6 +138,8 @@ class Table(Sequence[Row], Generic[Row]):
     def to_csv(self) -> str:
         """Return comma-separated values: a line of the columns that `to_pandas` has, and a line for each row.
 
+        Blanks separate the words of a list.
+
         Example:
             >>> import treefold
             >>> comparison = treefold.compare("ring:4", "ring", sizes_bytes=["1KiB"])
@@ -145,7 +151,7 @@ class Table(Sequence[Row], Generic[Row]):
         text = io.StringIO()
         writer = csv.DictWriter(text, list(dict.fromkeys(chain.from_iterable(rows))), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: _in_one_cell(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
 
     def to_pandas(self) -> Any:

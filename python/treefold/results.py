@@ -3,8 +3,8 @@
 `as_dict()` of a dataclass returns a dictionary with the keys that `--json` prints; `treefold plan --json` prints some
 more. `Bound` is a named tuple without it: `BoundReport.as_dict()` has its values. `Comparison` and
 `treefold.training.TrainingReport` are sequences of results: their `rows()` is the list that `--json` prints, and they
-have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`, and that of
-`treefold.simulate_together` in `treefold.job_results`.
+have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedule_tables`, that of
+`treefold.simulate_together` in `treefold.job_results`, and that of `treefold.winners` in `treefold.winner_results`.
 """
 
 from dataclasses import dataclass

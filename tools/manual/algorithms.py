@@ -6,8 +6,9 @@ from itertools import takewhile
 from pathlib import Path
 
 import treefold
-from tools.manual import pictures
+from tools.manual import pictures, winners
 from treefold.results import Algorithm
+from treefold.winner_results import WinnerMap
 
 CORE = Path(__file__).resolve().parents[2] / "crates" / "treefold" / "src" / "planners"
 MODULES = {"innet-pull": "in_network", "innet-push": "in_network"}
@@ -20,6 +21,19 @@ NETWORKS = {
     "innet-push": "dgx2:planes=6",
 }
 """The networks on which pictures show the algorithms that do not fit a torus."""
+
+WHEN = """## Which one when
+
+`auto` finds out for your network and size. On the networks of this map, by the flow
+simulator, these are the fastest:
+
+{table}
+
+![The fastest algorithm on 13 networks at 5 sizes](../winners.svg)
+
+The [times of all algorithms](../winners.csv) are in seconds; `treefold compare NETWORK... --map FILE.svg` draws such a
+map of other networks.
+"""
 
 HEAD = """# Algorithms
 
@@ -38,13 +52,15 @@ def write(pages: Path) -> list[tuple[str, str]]:
     folder.mkdir()
     listed = treefold.algorithms()
     rows = [f"| [`{name}`]({name}.md) | {each.collectives} | {each.summary} |" for name, each in listed.items()]
-    (folder / "index.md").write_text("\n".join([HEAD, *rows, ""]), encoding="utf-8")
+    found = winners.read()
+    when = WHEN.format(table=winners.table(found))
+    (folder / "index.md").write_text("\n".join([HEAD, *rows, "", when]), encoding="utf-8")
     for name, each in listed.items():
-        (folder / f"{name}.md").write_text(_page(each, folder), encoding="utf-8")
+        (folder / f"{name}.md").write_text(_page(each, folder, found), encoding="utf-8")
     return [("All algorithms", "algorithms/index.md"), *((name, f"algorithms/{name}.md") for name in listed)]
 
 
-def _page(algorithm: Algorithm, folder: Path) -> str:
+def _page(algorithm: Algorithm, folder: Path, found: WinnerMap) -> str:
     name, summary = algorithm.name, algorithm.summary
     network = NETWORKS.get(name, "torus:4x4")
     plan = treefold.plan(network, name)
@@ -54,6 +70,7 @@ def _page(algorithm: Algorithm, folder: Path) -> str:
         _facts(algorithm),
         f"## How it works\n\n{_head(name)}",
         f"## A tree of it\n\n{pictures.caption(plan, network)}\n\n![A tree of {name} on {network}]({name}.svg)",
+        f"## When it wins\n\n{winners.section(name, found)}",
         f"## Try it\n\n```sh\ntreefold plan {network} -a {name}\n```",
     ]
     return "\n\n".join(parts) + "\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
-from treefold import job_results, results, training
+from treefold import job_results, results, training, winner_results
 from treefold.records import Record
 
 RECORDS: dict[str, type[Record]] = {
@@ -21,8 +21,10 @@ RECORDS: dict[str, type[Record]] = {
 }
 """The results that commands print; a command that is not here prints only the keys below."""
 TOGETHER = "simulate with several plans or --background"
-"""`simulate` prints another object then."""
-LISTS = ("compare", "train", "run")
+WINNERS = "compare with several networks or --map"
+_OTHER_USES: dict[str, type[Record]] = {TOGETHER: job_results.Interference, WINNERS: winner_results.Winner}
+"""The uses of commands that print other results."""
+LISTS = ("compare", WINNERS, "train", "run")
 """The commands that print a list of objects."""
 
 FURTHER: dict[str, dict[str, str]] = {
@@ -89,18 +91,19 @@ _OTHERS = (
 
 def page() -> str:
     """Return the page."""
+    lists = ", ".join(f"`{name}`" for name in LISTS if name != WINNERS)
     head = (
         "# JSON\n\nMost commands take `--json` and then print one JSON value: an object, or for "
-        f"{', '.join(f'`{name}`' for name in LISTS)} a list of objects. Keys end with their unit: `_s` for seconds, "
+        f"{lists} a list of objects. Keys end with their unit: `_s` for seconds, "
         "`_bytes`, and `_Bps` for bytes per second. In Python, `.as_dict()` of a result has the same keys. A key such "
         f"as `link_utilization.mean` stands for the key `mean` of the object `link_utilization`.\n\n{_OTHERS}"
     )
-    return "\n\n".join([head, *(_section(command) for command in sorted({*RECORDS, *FURTHER, TOGETHER}))]) + "\n"
+    return "\n\n".join([head, *(_section(command) for command in sorted({*RECORDS, *FURTHER, *_OTHER_USES}))]) + "\n"
 
 
 def keys(command: str) -> dict[str, str]:
     """Return the keys that a command may print, and their meanings."""
-    record = job_results.Interference if command == TOGETHER else RECORDS.get(command)
+    record = (RECORDS | _OTHER_USES).get(command)
     found = {} if record is None else dict(_keys(record))
     found |= FURTHER.get(command, {})
     assert all(found.values()), f"{command}: nothing explains {[key for key, text in found.items() if not text]}"

@@ -10,6 +10,7 @@ PAGES = {
     "python/treefold/environment.py": "reference/environment.md",
     "reproduction/README.md": "validation/index.md",
     "tools/manual/json_keys.py": "reference/json.md",
+    "tools/manual/winners.py": "algorithms/index.md",
     **{f"reproduction/results/{paper}": f"validation/{paper}.md" for paper in PAPERS},
     **{name: f"development/{name.lower()}" for name in DOCUMENTS},
 }

@@ -11,7 +11,7 @@ import typer
 
 import treefold
 from treefold import _core, interrupts
-from treefold.cli import catalog, networks, plans, probe, reproduce, run, simulate, train
+from treefold.cli import catalog, compare, networks, plans, probe, reproduce, run, simulate, train
 from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
 from treefold.cli.terminal import notify, prepare_streams
 from treefold.cli.wording import in_options
@@ -56,7 +56,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     plans.replan,
     networks.bound,
     simulate.simulate,
-    simulate.compare,
+    compare.compare,
     train.train,
     run.run,
     probe.probe,

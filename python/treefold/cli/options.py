@@ -23,6 +23,9 @@ _METAVARS = {"integer": "N", "number": "X", "bytes": "SIZE", "bytes/second": "RA
 """What stands for a value of a planner option in help, by its unit or else by its type."""
 
 Network = Annotated[str, typer.Argument(metavar="NETWORK", help="The network: a file, or a spec such as torus:8x8.")]
+Networks = Annotated[
+    list[str], typer.Argument(metavar="NETWORK...", help="Networks: files, or specs such as torus:8x8.")
+]
 NetworkFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write the network to this file: .json, .graphml, .dot or .gv.")
 ]

@@ -1,4 +1,4 @@
-"""The commands `simulate` and `compare`."""
+"""The command `simulate`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,29 +6,24 @@ from typing import Annotated
 
 import typer
 
-from treefold import _core, comparison, networks, plans, simulation, together
+from treefold import _core, networks, plans, simulation, together
 from treefold._core import Plan
 from treefold.cli.groups import expanded, flags_given, quantity
 from treefold.cli.options import (
-    Algorithms,
-    CollectiveOptions,
     Json,
     MaybeSize,
-    Network,
     NetworkOptions,
     PlannerOptions,
     PlanOptions,
     SimulatorOptions,
-    Sizes,
     simulator_option,
 )
-from treefold.cli.terminal import check_alone, show, show_rows, working
+from treefold.cli.terminal import check_alone, show, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
-from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically
-from treefold.report import check_format, compare_table, jobs_table, plot_comparison, plot_format
-from treefold.report.comparison import MOST_ROWS
-from treefold.results import Comparison, Prediction
+from treefold.files.writing import check_writable, write_text_atomically
+from treefold.report import compare_table, jobs_table
+from treefold.results import Prediction
 from treefold.simulation import Simulator
 
 
@@ -174,77 +169,3 @@ def _check_trace(path: Path, simulator: Simulator) -> None:
 def own_size(plan: Plan) -> str:
     """Return a line below a table that says where the size came from."""
     return "" if plan.size_bytes is None else "\n# the plan was made for this size; --size sets another"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """The options for output of `compare`."""
-
-    show_all: Annotated[
-        bool,
-        typer.Option(
-            "--all", help=f"Show every algorithm at every size; by default only if that takes at most {MOST_ROWS} rows."
-        ),
-    ] = False
-    plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None
-    csv: Annotated[
-        Path | None, typer.Option(help="Also write all rows to this file, with the keys of --json as columns.")
-    ] = None
-    as_json: Json = False
-
-
-@expanded
-def compare(
-    network: Network,
-    algorithms: Algorithms = None,
-    sizes: Sizes = "32KiB:64MiB",
-    *,
-    what: CollectiveOptions,
-    shown: Report,
-    planner: PlannerOptions,
-    simulator_options: SimulatorOptions,
-    network_options: NetworkOptions,
-) -> None:
-    """Compare the predicted times of algorithms over sizes.
-
-    Examples:
-    treefold compare torus:8x8
-    treefold compare b4 -a packing,mtree,ring --sizes 1MiB:1GiB --simulator flow
-    treefold compare dgx2:planes=6 --plot dgx2.svg --all
-
-    """
-    if shown.plot is not None:
-        check_plot(shown.plot)
-    if shown.csv is not None:
-        check_writable(shown.csv)
-    loaded = network_options.load(network)
-
-    def table(rows: Comparison) -> str:
-        return compare_table(rows, is_whole=shown.show_all)
-
-    try:
-        with working("comparing"):
-            rows = comparison.compare(
-                loaded,
-                algorithms,
-                sizes_bytes=sizes,
-                simulator=simulator_options.asked().named,
-                link_model=simulator_options.link_model,
-                **what.asked(),
-                **planner.asked(),
-            )
-    except comparison.Interrupted as stop:
-        show_rows(Comparison(stop.rows), shown.as_json, table)
-        raise
-    if shown.plot is not None:
-        picture = plot_comparison(rows, title=loaded.name, format=plot_format(shown.plot))
-        write_bytes_atomically(shown.plot, picture)
-    if shown.csv is not None:
-        write_text_atomically(shown.csv, rows.to_csv())
-    show_rows(rows, shown.as_json, table)
-
-
-def check_plot(path: Path) -> None:
-    """Refuse a picture that could not be drawn or written, before a long computation."""
-    check_format(plot_format(path))
-    check_writable(path)

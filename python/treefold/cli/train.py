@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from treefold.cli.compare import check_plot
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Algorithms, Json, Network, NetworkOptions, PlannerOptions, SimulatorOptions
-from treefold.cli.simulate import check_plot
 from treefold.cli.terminal import check_alone, show_rows, working
 from treefold.comparison import Interrupted
 from treefold.files.writing import check_writable, write_bytes_atomically, write_text_atomically

@@ -8,6 +8,7 @@ from treefold.report.align import key_values
 from treefold.report.comparison import compare_table
 from treefold.report.jobs import jobs_table
 from treefold.report.looks import check_format
+from treefold.report.maps import plot_winners
 from treefold.report.networks import network_table
 from treefold.report.plots import plot_comparison, plot_format
 from treefold.report.tables import (
@@ -21,6 +22,7 @@ from treefold.report.tables import (
     train_table,
 )
 from treefold.report.timelines import plot_timelines
+from treefold.report.winners import winners_table
 
 __all__ = [
     "bound_table",
@@ -34,9 +36,11 @@ __all__ = [
     "plot_comparison",
     "plot_format",
     "plot_timelines",
+    "plot_winners",
     "replan_table",
     "schedule_table",
     "size_bound_table",
     "switch_table",
     "train_table",
+    "winners_table",
 ]

@@ -121,12 +121,12 @@ def _algorithm_lines(rows: Sequence[Prediction]) -> list[NamedLine]:
     """Return the lines of the algorithms; `auto` comes first, as it lies beneath the lines of its choices."""
     names = list(dict.fromkeys(row.algorithm for row in rows))
     points = {name: _points(rows, name) for name in names}
-    styles = _styles(names)
+    looks = styles(names)
     lines = []
     for place, name in enumerate(names):
         # If lines coincide (a bidirectional ring on a network without a second ring), the lower ones are wider.
         above = sum(points[name] == points[other] for other in names[place + 1 :])
-        style = styles[name] | {"linewidth": 1.7 + 3 * above, "markersize": 6 + 4 * above}
+        style = looks[name] | {"linewidth": 1.7 + 3 * above, "markersize": 6 + 4 * above}
         lines.append(NamedLine(f"algorithm-{name}", name, points[name], style))
     return sorted((_auto_line(line, rows) for line in lines), key=lambda line: line.gid != "algorithm-auto")
 
@@ -135,7 +135,7 @@ def _points(rows: Sequence[Prediction], name: str) -> list[tuple[int, float]]:
     return sorted((row.size_bytes, row.algbw_Bps or 0.0) for row in rows if row.algorithm == name)
 
 
-def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Give an algorithm the same colour and marker in every picture, by its place in the list of all algorithms."""
     known = [each.name for each in algorithms()]
     places = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
@@ -148,6 +148,12 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
         }
         for name in names
     }
+
+
+def repeats(name: str) -> int:
+    """Return how many times the list of colours is used up before an algorithm gets its colour."""
+    known = [each.name for each in algorithms()]
+    return (known.index(name) if name in known else len(known)) // len(COLOURS)
 
 
 def _auto_line(line: NamedLine, rows: Sequence[Prediction]) -> NamedLine:
@@ -217,7 +223,7 @@ def name_lines(axes: "Axes", lines: Sequence[NamedLine], ends: Sequence[tuple[fl
         axes.plot([x, at], [y, height], color=line.style["color"], linewidth=0.7, alpha=0.8, zorder=2, **place)
         if "marker" in line.style:
             axes.plot([at], [height], **line.style | {"markersize": 6, "linestyle": ""}, **place)
-        axes.text(at + 0.1 * across, height, _plain(line.label), va="center", parse_math=False, **place)
+        axes.text(at + 0.1 * across, height, plain(line.label), va="center", parse_math=False, **place)
 
 
 def _spread(wanted: Sequence[float], gap: float) -> list[float]:
@@ -242,15 +248,19 @@ def _set_title(axes: "Axes", title: str, rows: Sequence[Prediction]) -> None:
     collectives, simulators = (
         list(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("collective", "simulator")
     )
-    hockney = ", latency occupies links (hockney)" if rows[0].link_model == "hockney" else ""
-    subtitle = f"{', '.join(collectives)}, {', '.join(simulators)} simulator{hockney}"
+    subtitle = f"{', '.join(collectives)}, {', '.join(simulators)} simulator{hockney(rows[0].link_model)}"
     left: dict[str, Any] = {"transform": axes.transAxes, "parse_math": False, "va": "bottom"}
     axes.text(0, 1.03, subtitle, color=GREY, **left)
-    text = _plain(title)
+    text = plain(title)
     text = text if len(text) <= _TITLE_CHARACTERS else text[: _TITLE_CHARACTERS - 1] + "…"
     axes.text(0, 1.09, textwrap.fill(text, _TITLE_CHARACTERS // 2), fontsize=12, fontweight="bold", **left)
 
 
-def _plain(text: str) -> str:
+def hockney(link_model: str) -> str:
+    """Return what a title adds for the link model `hockney`; nothing for the usual one."""
+    return ", latency occupies links (hockney)" if link_model == "hockney" else ""
+
+
+def plain(text: str) -> str:
     """Replace characters that cannot be drawn or written to an SVG by spaces."""
     return "".join(character if character.isprintable() else " " for character in text)
