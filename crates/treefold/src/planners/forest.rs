@@ -41,7 +41,7 @@ use self::order::{Carried, Ordered, ordered};
 use super::order::Runs;
 use super::spanning::Route;
 use super::{Options, derived, packing, planner_named};
-use crate::bound::{self, distances_relayed};
+use crate::bound::{self, Kind, distances_relayed};
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
@@ -69,7 +69,7 @@ const WORTH: f64 = 1e-4;
 /// The part of the time that streams must save which share links as they come, and not at paces.
 const WORTH_SHARING: f64 = 0.005;
 
-/// An all-reduce that takes at most so many times the bound is good enough: no packing is asked for more.
+/// What takes at most so many times the bound is good enough: no packing is asked for more.
 const GOOD: f64 = 1.01;
 /// The part of the time that a packing must save.
 const WORTH_PACKED: f64 = 0.005;
@@ -101,16 +101,23 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     Ok(draft)
 }
 
-/// Returns the plan of an all-reduce, or that of trees which reduce and broadcast at once if it is faster: on networks
-/// with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter and an
-/// all-gather together.
+/// Returns the plan of a collective of all ranks, or that of trees which reduce and broadcast at once if it is faster: on
+/// networks with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter and
+/// an all-gather together.
 fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
-    let is_good = || own.1.get() <= GOOD * bound::kept(topology).of_sizes.seconds(options.size).get();
-    if options.collective != Collective::AllReduce || !planner_named("packing")?.is_quick(topology) || is_good() {
+    let bounds = match options.collective {
+        Collective::AllGather => bound::of_collective(topology, Kind::AllGather),
+        Collective::ReduceScatter => bound::of_collective(topology, Kind::ReduceScatter),
+        _ => Arc::clone(&bound::kept(topology).of_sizes),
+    };
+    let is_good = own.1.get() <= GOOD * bounds.seconds(options.size).get();
+    if is_good || !planner_named("packing")?.is_quick(topology) {
         return Ok(own);
     }
-    let packed = packing::plan(topology, options, &mut |_| true)?.draft;
+    let packed = packing::plan(topology, &all_reduce(options), &mut |_| true)?.draft;
     let packed = Draft { algorithm: own.0.algorithm.clone(), ..packed };
+    let packed =
+        if options.collective == Collective::AllReduce { packed } else { derived(packed.trusted(), options)?.into() };
     let time = packing::seconds(&packed, options);
     Ok(if time.get() < own.1.get() * (1.0 - WORTH_PACKED) { (packed, time) } else { own })
 }

@@ -124,7 +124,8 @@ fn groups_must_be_equal() {
         (few(&[0, 1, 2, 4]), "have 1 to 3 ranks"),
         (few(&[0, 1, 2, 4, 5]), "have 2 to 3 ranks"),
         (few(&[0, 1, 2, 3]), "has none"),
-        (spec("torus:4x4"), "has none"),
+        (spec("ring:4"), "has none"),
+        (spec("torus:1x4"), "has none"),
         (spec("ring:1"), "has none"),
     ] {
         let error = planners::plan("hierarchical", &topology, &Options::default()).unwrap_err();
@@ -133,6 +134,33 @@ fn groups_must_be_equal() {
     let options = Options { inside: Some(Level::Exchange), ..of_size(1024) };
     let error = planners::plan("hierarchical", &spec("cluster:nodes=2,gpus=4,rails=4"), &options).unwrap_err();
     assert!(error.is_misfit() && error.to_string().contains("such as direct or ring"), "{error}");
+}
+
+/// On a grid, the groups are rows, and each dimension begins with a part of the vector; that is ahead of trees over the
+/// whole grid where neither latency nor bandwidth decides alone.
+#[test]
+fn rows_and_columns_are_groups() {
+    for (text, size, least) in [("torus:8x8", 8 << 10, 1.25), ("torus:8x8", 32 << 10, 1.2), ("mesh:8x8", 32 << 10, 1.1)]
+    {
+        let topology = spec(text);
+        let rows = plan("hierarchical", &topology, &of_size(size));
+        let forest = plan("forest", &topology, &of_size(size));
+        let ratio = flow_seconds(&forest, size) / flow_seconds(&rows, size);
+        assert!(ratio >= least, "{text} {size}: {ratio}");
+    }
+    for text in ["torus:2x3x4", "mesh:2x2", "torus:2x2", "hypercube:3", "mesh:1x3x1x2"] {
+        for size in [64, 1 << 20] {
+            let topology = spec(text);
+            let rows = plan("hierarchical", &topology, &of_size(size));
+            assert!(
+                flow_seconds(&rows, size) >= bounds_of(&topology, &of_size(size)).seconds(Bytes::known(size)).get()
+            );
+        }
+    }
+    let turned: Vec<u32> = (0..16).map(|rank| rank * 7 % 16).collect();
+    plan("hierarchical", &Arc::new(spec("mesh:4x4").with_ranks(&turned).unwrap()), &of_size(1024));
+    let missing = spec("torus:4x4").with_ranks(&[0, 1, 2]).unwrap();
+    assert!(planners::plan("hierarchical", &Arc::new(missing), &of_size(1024)).is_err());
 }
 
 /// Ranks in another order than the cells of a grid have the same rows and columns.

@@ -10,7 +10,7 @@ const WORTH_TOGETHER: f64 = 0.02;
 /// So many ordered plans of two halves are timed as a whole.
 const MOST_WHOLE: usize = 4;
 /// The part of the time that twice as many messages in order must save, and the most that all of them may.
-const WORTH_DOUBLING: f64 = 0.01;
+const WORTH_DOUBLING: f64 = 2e-3;
 const LEEWAY: f64 = 0.01;
 
 /// Returns the trees of the fastest forms with all messages in one order, as they run, if that is faster: the sums that

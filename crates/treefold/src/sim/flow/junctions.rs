@@ -82,20 +82,21 @@ fn rows<A: Copy, B: Copy>(mut pairs: Vec<(A, B)>, count: usize, index: impl Fn(A
     Csr::of_pairs(count, pairs.into_iter().map(|(first, second)| (index(first), second)))
 }
 
-/// A part of a rank's vector, and the junction that awaits all that has been sent there.
+/// Where a part of a rank's vector ends, and the junction that awaits all that has been sent there.
+#[derive(Clone, Copy)]
 struct Segment {
-    span: Range<u64>,
+    end: u64,
     junction: JunctionId,
 }
 
-/// What the phases so far send to each rank.
+/// What the phases so far send to each rank: parts of its vector that do not overlap, by where they start.
 pub(super) struct Received {
-    of_rank: Vec<Vec<Segment>>,
+    of_rank: Vec<BTreeMap<u64, Segment>>,
 }
 
 impl Received {
     pub fn new(plan: &Plan) -> Self {
-        Self { of_rank: (0..plan.ranks()).map(|_| Vec::new()).collect() }
+        Self { of_rank: vec![BTreeMap::new(); plan.ranks() as usize] }
     }
 
     /// Makes these messages, those of a phase, wait for what earlier phases send to their sources, and notes what they
@@ -107,7 +108,7 @@ impl Received {
             let mut spans: Vec<_> = workload.trees_of(id).map(|tree| plan.trees[tree as usize].span.clone()).collect();
             spans.dedup();
             self.wait(source, &spans, id, workload);
-            for span in spans.into_iter().filter(|_| plan.topology.is_rank(target)) {
+            for span in spans.into_iter().filter(|span| !span.is_empty() && plan.topology.is_rank(target)) {
                 received.entry((target, span.start, span.end)).or_default().push(id);
             }
         }
@@ -119,10 +120,8 @@ impl Received {
     /// Makes a message wait for what is sent to its source.
     fn wait(&self, source: NodeId, spans: &[Range<u64>], message: MessageId, workload: &mut Workload) {
         let Some(segments) = self.of_rank.get(source.index()) else { return };
-        let overlaps = |segment: &&Segment| {
-            spans.iter().any(|span| segment.span.start < span.end && span.start < segment.span.end)
-        };
-        let mut junctions: Vec<JunctionId> = segments.iter().filter(overlaps).map(|one| one.junction).collect();
+        let awaited = spans.iter().flat_map(|span| overlapping(segments, span).map(|(_, segment)| segment.junction));
+        let mut junctions: Vec<JunctionId> = awaited.collect();
         junctions.sort_unstable();
         junctions.dedup();
         workload.junctions.frees.extend(junctions.into_iter().map(|junction| (junction, message)));
@@ -132,20 +131,26 @@ impl Received {
     fn note(&mut self, rank: NodeId, span: Range<u64>, messages: Vec<MessageId>, workload: &mut Workload) {
         let junctions = &mut workload.junctions;
         let junction = junctions.new_junction(messages.into_iter());
-        let mut segments = Vec::new();
-        for Segment { span: old, junction: before } in self.of_rank[rank.index()].drain(..) {
-            if old.end <= span.start || span.end <= old.start {
-                segments.push(Segment { span: old, junction: before });
-                continue;
-            }
-            junctions.follows.push((before, junction));
+        let segments = &mut self.of_rank[rank.index()];
+        let old: Vec<(u64, Segment)> = overlapping(segments, &span).collect();
+        for (start, segment) in old {
+            junctions.follows.push((segment.junction, junction));
             junctions.awaited[junction] += 1;
-            let left = [old.start..span.start.max(old.start), span.end.min(old.end)..old.end];
-            segments.extend(
-                left.into_iter().filter(|span| !span.is_empty()).map(|span| Segment { span, junction: before }),
-            );
+            segments.remove(&start);
+            if start < span.start {
+                segments.insert(start, Segment { end: span.start, ..segment });
+            }
+            if span.end < segment.end {
+                segments.insert(span.end, segment);
+            }
         }
-        segments.push(Segment { span, junction });
-        self.of_rank[rank.index()] = segments;
+        segments.insert(span.start, Segment { end: span.end, junction });
     }
+}
+
+/// Returns the segments that overlap a span, and where they start, the last one first.
+fn overlapping(segments: &BTreeMap<u64, Segment>, span: &Range<u64>) -> impl Iterator<Item = (u64, Segment)> {
+    let before_end = segments.range(..span.end).rev().map(|(&start, &segment)| (start, segment));
+    let start = span.start;
+    before_end.take_while(move |(_, segment)| start < segment.end)
 }
