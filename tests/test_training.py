@@ -12,6 +12,7 @@ import pytest
 import treefold as package
 from commands import TREEFOLD, command, output
 from treefold import TreefoldError, training
+from treefold.report import train_table
 from treefold.training import (
     MODELS,
     Gpu,
@@ -21,6 +22,7 @@ from treefold.training import (
     TrainingOptions,
     Window,
     convolution,
+    iteration,
     linear,
     load,
     train,
@@ -39,7 +41,33 @@ def test_rows_have_the_keys_of_the_contract():
         assert row["iteration_s"] == pytest.approx(sum(row[f"{part}_s"] for part in parts))
         assert row["exposed_communication_s"] <= row["communication_s"]
         assert row["speedup"] == pytest.approx(rows[0]["iteration_s"] / row["iteration_s"])
+        assert row["baseline"] == "ring"
     assert sum(row["winner"] for row in rows) == 1
+
+
+def test_speedups_are_over_the_first_named_algorithm_that_fits():
+    with pytest.warns(UserWarning, match="ring2d is left out"):
+        report = train("ncf:paper", "ring:4", "ring2d,multiring,ring")
+    multiring, ring = report
+    assert (multiring.baseline, ring.baseline, multiring.speedup) == ("multiring", "multiring", 1.0)
+    assert ring.speedup == pytest.approx(multiring.iteration_s / ring.iteration_s)
+    assert "(over multiring)" in train_table(report) and "stronger" not in train_table(report)
+    assert "baseline multiring" in report._repr_html_()
+
+
+def test_where_nobody_names_algorithms_speedups_are_over_the_preferred_one_or_the_first(monkeypatch):
+    assert {row.baseline for row in train("ncf:paper", "ring:4")} == {"ring"}
+    monkeypatch.setattr(iteration, "_BASELINE", "multiring")
+    report = train("ncf:paper", "ring:4")
+    assert {row.baseline for row in report} == {"multiring"}
+    assert [row.speedup for row in report if row.algorithm == "multiring"] == [1.0]
+    assert {row.baseline for row in train("ncf:paper", "ring:4", "ring,multiring")} == {"ring"}
+
+
+def test_a_table_says_that_speedups_over_a_ring_flatter():
+    report = train("ncf:paper", "cluster:nodes=2,gpus=4", "ring,multitree")
+    assert train_table(report).endswith("one rail between servers; name a stronger algorithm first")
+    assert "speed-ups are over" not in train_table(report[:1])
 
 
 def test_without_overlap_an_iteration_is_compute_and_an_all_reduce():
@@ -163,10 +191,12 @@ def test_a_picture_and_a_trace_show_the_same_iterations(tmp_path):
 def test_people_see_a_table_with_the_winner():
     result = command("train", "ncf:paper", "torus:4x4", "-a", "ring,multitree")
     assert result.returncode == 0
-    header, _, ring, multitree, facts, memory, assumed = result.stdout.splitlines()
+    header, units, ring, multitree, facts, memory, warned, assumed = result.stdout.splitlines()
     assert memory == "# memory of a rank: 0.1 GB (parameters 0.0, gradients 0.0, optimizer 0.0, activations 0.0)"
     assert "--accelerator is systolic by default" in assumed
     assert header.split()[:3] == ["algorithm", "iteration", "compute"]
+    assert header.endswith("  speed-up") and units.endswith("  (over ring)")
+    assert warned.startswith("# speed-ups are over ring, which uses one link of each rank")
     assert ring.split()[0] == "ring" and multitree.endswith("*")
     assert "11,042,704 parameters, 16 samples per rank, 16 x systolic" in facts
 

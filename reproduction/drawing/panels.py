@@ -41,16 +41,17 @@ def draw_panels(
     log_x: bool = False,
     log_y: bool = False,
     order: Sequence[str] = (),
+    dashed: Sequence[str] = (),
 ) -> bytes:
     """Draw rows of panels, each row under its own label of the y axis; return an SVG.
 
     Lines of one name look alike in all panels, and in all pictures with one `order`; they are named right of the last
-    panel of each row.
+    panel of each row. Those that are `dashed` are also thinner.
     """
-    names = list(
-        dict.fromkeys([*order, *(line.name for panels in grid.values() for panel in panels for line in panel.lines)])
-    )
-    styles = {name: _style_of(place, len(names)) for place, name in enumerate(names)}
+    lines = [line.name for panels in grid.values() for panel in panels for line in panel.lines]
+    names = dict.fromkeys([*order, *dashed, *lines])
+    thin = {"linestyle": (0, (3, 1.5)), "linewidth": 1}
+    styles = {name: _style_of(place) | (thin if name in dashed else {}) for place, name in enumerate(names)}
     with style():
         figure = _figure(grid, styles, x_label, log_x, log_y)
         top = figure.axes[0]
@@ -61,11 +62,10 @@ def draw_panels(
         return picture(figure)
 
 
-def _style_of(place: int, count: int) -> dict[str, Any]:
-    colours = COLOURS
+def _style_of(place: int) -> dict[str, Any]:
     return {
-        "color": colours[place % len(colours)],
-        "linestyle": "-" if place < len(colours) else "--",
+        "color": COLOURS[place % len(COLOURS)],
+        "linestyle": "-" if place < len(COLOURS) else "--",
         "marker": MARKERS[place % len(MARKERS)],
         "markeredgecolor": "white",
         "markeredgewidth": 0.5,

@@ -37,6 +37,13 @@ _ORDER = (
 )
 """This order gives an algorithm one look in all figures."""
 
+_ONLY_ON = {"bucket": GRIDS, "hierarchical": FABRICS}
+"""Where those fit that do not fit all networks."""
+_FOR_SMALL = ("recursive-doubling",)
+"""Nobody takes these for more than the text's small sizes, at which they send several times what others send."""
+_BESIDE = ("multiring (ours)", "multitree")
+"""The lines of the paper's panels that other algorithms are shown beside."""
+
 _SETTING = "the paper's Table III, an interface for each port"
 _BOTH = "the paper's Table III, with any free interface and with an interface for each port"
 
@@ -54,6 +61,14 @@ def _algorithms(network: str) -> list[tuple[str, FlowControl]]:
     return algorithms + [("multitree", flow) for flow in FLOWS]
 
 
+def _others(network: str, size: int, sizes: Sequence[int]) -> list[str]:
+    """Return those to show that the paper does not have: up to a quarter of the largest size, as they take long."""
+    if size > max(min(sizes), max(sizes) // 4):
+        return []
+    names = [name for name in claims.OTHERS if network in _ONLY_ON.get(name, (network,))]
+    return [name for name in names if size <= claims.SMALL_BYTES or name not in _FOR_SMALL]
+
+
 def _fig9(settings: Settings) -> list[Point]:
     sizes = settings.sizes or SIZES
     return [
@@ -61,7 +76,7 @@ def _fig9(settings: Settings) -> list[Point]:
         for size in sizes
         for network in settings.networks
         for interfaces in _machines(network)
-        for name, flow in _algorithms(network)
+        for name, flow in [*_algorithms(network), *((name, FLOWS[0]) for name in _others(network, size, sizes))]
         for lockstep in ((True, False) if name == "multitree" and _is_shown(size, sizes) else (True,))
     ]
 
@@ -162,20 +177,31 @@ def _panel(title: str, rows: Iterable[Row], x: Axis, y: Axis) -> Panel:
 
 
 def _draw_fig9(rows: list[Row], subtitle: str) -> bytes:
-    """Draw a row of panels for grids on each machine, and one for switches."""
+    """Draw a row of panels for grids on each machine, and one for switches; then such rows of other algorithms."""
     shown = [row for row in rows if "no lockstep" not in row["algorithm"]]
+    papers = [row for row in shown if row["algorithm"] not in claims.OTHERS]
+    others = [row for row in shown if row["algorithm"] in (*_BESIDE, *claims.OTHERS)]
     x = Axis("size_bytes", 1 << 20, "size (MiB)")
+    grid = _fig9_rows(papers, x, "GB/s") | _fig9_rows(others, x, "GB/s,\nnot in the paper (dashed)")
+    title = "Fig. 9: all-reduce bandwidth (size / time) against size"
+    subtitle = f"{subtitle}; dashed: not in the paper"
+    return draw_panels(
+        grid, title=title, subtitle=subtitle, x_label=x.label, log_x=True, order=_ORDER, dashed=claims.OTHERS
+    )
+
+
+def _fig9_rows(rows: Sequence[Row], x: Axis, unit: str) -> dict[str, Sequence[Panel]]:
+    """Return the rows of panels by their labels: one for grids on each machine, and one for switches."""
     grid: dict[str, Sequence[Panel]] = {}
-    kinds = [(GRIDS, interfaces, f"{words}: GB/s") for interfaces, words in MACHINES.items()]
-    for networks, interfaces, label in (*kinds, (FABRICS, "shared", "switched networks: GB/s")):
-        y = Axis("algbw_Bps", 1e9, label)
-        own = [row for row in shown if row["network"] in networks and row["interfaces"] == interfaces]
+    kinds = [(GRIDS, interfaces, words) for interfaces, words in MACHINES.items()]
+    for networks, interfaces, words in (*kinds, (FABRICS, "shared", "switched networks")):
+        y = Axis("algbw_Bps", 1e9, f"{words}: {unit}")
+        own = [row for row in rows if row["network"] in networks and row["interfaces"] == interfaces]
         if own:
             grid[y.label] = [
                 _panel(one, [row for row in own if row["network"] == one], x, y) for one in networks_of(own)
             ]
-    title = "Fig. 9: all-reduce bandwidth (size / time) against size"
-    return draw_panels(grid, title=title, subtitle=subtitle, x_label=x.label, log_x=True, order=_ORDER)
+    return grid
 
 
 def _draw_fig10(rows: list[Row], subtitle: str) -> bytes:

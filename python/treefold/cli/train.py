@@ -105,7 +105,8 @@ def train(
 
 train.__doc__ = f"""Predict the time of a training iteration.
 
-One prediction is made for each algorithm. '*' marks the fastest; speed-ups are relative to the first algorithm.
+One prediction is made for each algorithm, and '*' marks the fastest. The table says what speed-ups are over: the first
+algorithm that you name; if you name none, nccl if it is among those that fit, and otherwise the first of them.
 
 MODEL is one of {", ".join(MODELS)}; or a file of layers (.json, or .csv as SCALE-Sim has it); or my_module:build, a
 function of your own that returns a torch.nn.Module. NAME:paper is the variant of NAME that the MultiTree paper trained;

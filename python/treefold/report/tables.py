@@ -268,7 +268,7 @@ def size_bound_table(bound: SizeBound) -> str:
 
 
 def train_table(report: "Sequence[TrainingIteration]") -> str:
-    """Return a table of the iterations with each algorithm; `*` marks the fastest.
+    """Return a table of the iterations with each algorithm, and say what speed-ups are over; `*` marks the fastest.
 
     Args:
         report: The result of `treefold.train`, or some of its iterations.
@@ -280,7 +280,7 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
         >>> from treefold import report
         >>> table = report.train_table(treefold.train("alexnet", "ring:4", "ring,multiring"))
         >>> print(table.splitlines()[3])
-        multiring     32.969   19.602        1.909   11.457    1,941      6.1      1.35  *
+        multiring     32.969   19.602        1.909   11.457    1,941      6.1         1.35  *
 
     """
     if not report:
@@ -298,7 +298,7 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
     shown = {name: key for name, key in parts.items() if name in always or any(getattr(each, key) for each in report)}
     things, key = ("samples", "samples_per_s") if report[0].tokens is None else ("tokens", "tokens_per_s")
     header = ["algorithm", *shown, things, "of peak", "speed-up", ""]
-    units = ["", *("(ms)" for _ in shown), "(/s)", "(%)", "(x)", ""]
+    units = ["", *("(ms)" for _ in shown), "(/s)", "(%)", f"(over {report[0].baseline})", ""]
     body = []
     for each in report:
         chosen = "" if each.chosen is None else f" ({each.chosen})"
@@ -308,7 +308,7 @@ def train_table(report: "Sequence[TrainingIteration]") -> str:
         ends = (f"{rate:,.{digits}f}", f"{each.mfu:.1%}"[:-1], f"{each.speedup:.2f}", "*" if each.winner else "")
         body.append([each.algorithm + chosen, *times, *ends])
     table = align([header, units, *body], left={0, len(header) - 1})
-    return f"{table}\n{training_summary(report)}\n{_memory_line(report[0])}"
+    return "\n".join([table, training_summary(report), _memory_line(report[0]), *_baseline_lines(report)])
 
 
 def training_summary(report: "Sequence[TrainingIteration]") -> str:
@@ -355,6 +355,14 @@ def _memory_line(first: "TrainingIteration") -> str:
     size = first.accelerator_memory_bytes
     of = "" if size is None else f" of {size / 1e9:,.0f} GB{': does not fit' if first.memory_bytes > size else ''}"
     return f"# memory of a rank: {first.memory_bytes / 1e9:,.1f} GB{of} ({listed})"
+
+
+def _baseline_lines(report: "Sequence[TrainingIteration]") -> list[str]:
+    """Warn where speed-ups look large because they are over a ring, which leaves most links of most networks idle."""
+    if report[0].baseline != "ring" or len(report) == 1:
+        return []
+    what = "ring, which uses one link of each rank, and one rail between servers"
+    return [f"# speed-ups are over {what}; name a stronger algorithm first"]
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:

@@ -26,6 +26,9 @@ from treefold.training.steps import steps_of
 from treefold.training.tensor_parallel import cut
 from treefold.training.timeline import COMPUTE, Send, Step, Timeline, build_timeline
 
+_BASELINE = "nccl"
+"""Where nobody names algorithms, speed-ups are over this one if it fits: it is what people run today."""
+
 
 def train(
     model: str | Model,
@@ -43,8 +46,8 @@ def train(
         model: The model to train: a built-in one (`treefold.training.MODELS`), a file of layers, `my_module:build` for
             your own PyTorch module, or a `Model`.
         network: A `Topology`, a spec, or the path of a file; every rank is an accelerator that trains.
-        algorithms: The names of algorithms, as a list or as a text with commas between them. By default all that fit
-            the network and take seconds at most (`treefold.planning.is_quick`).
+        algorithms: The names of algorithms, as a list or as a text with commas between them; speed-ups are over the
+            first. By default all that fit the network and take seconds at most (`treefold.planning.is_quick`).
         simulator: The simulator of the collectives: one of `treefold.SIMULATORS`, by default `analytic`; or a
             `treefold.Machine`, on which the packet simulator runs the plans.
         link_model: The meaning of a link's latency: `propagation` (it only delays a message) or `hockney` (it also
@@ -85,8 +88,8 @@ def train(
     try:
         runs = _runs(heeded, collectives, steps_of(part, recipe), recipe, is_reported=algorithms is not None)
     except Interrupted as stop:
-        raise Interrupted(_iterations(setup, stop.rows, is_complete=False)) from None
-    return TrainingReport(_iterations(setup, runs))
+        raise Interrupted(_iterations(setup, stop.rows, is_named=algorithms is not None, is_complete=False)) from None
+    return TrainingReport(_iterations(setup, runs, is_named=algorithms is not None))
 
 
 def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -217,19 +220,27 @@ def _warn_of_memory(setup: TrainingSetup, model: Model) -> None:
 
 
 def _iterations(
-    setup: TrainingSetup, runs: Sequence[_AlgorithmRun], *, is_complete: bool = True
+    setup: TrainingSetup, runs: Sequence[_AlgorithmRun], *, is_named: bool, is_complete: bool = True
 ) -> list[TrainingIteration]:
-    """Return the iterations compared with each other; the fastest wins once all are complete."""
+    """Return the iterations compared with the baseline's; the fastest wins once all are complete."""
     if not runs:
         return []
     fastest = min(runs, key=lambda run: run.timeline.iteration_s)
     if not fastest.timeline.iteration_s:
         raise TreefoldError(f"model {setup.model}: nothing in an iteration takes time; give layers with work to do")
-    first_s = runs[0].timeline.iteration_s
-    return [_iteration(setup, run, first_s, is_winner=is_complete and run is fastest) for run in runs]
+    baseline = _baseline(runs, is_named=is_named)
+    return [_iteration(setup, run, baseline, is_winner=is_complete and run is fastest) for run in runs]
 
 
-def _iteration(setup: TrainingSetup, run: _AlgorithmRun, first_s: float, *, is_winner: bool) -> TrainingIteration:
+def _baseline(runs: Sequence[_AlgorithmRun], *, is_named: bool) -> _AlgorithmRun:
+    """Return the run that speed-ups are over: the first one, unless nobody named algorithms."""
+    usual = [] if is_named else [run for run in runs if run.algorithm == _BASELINE]
+    return (usual or runs)[0]
+
+
+def _iteration(
+    setup: TrainingSetup, run: _AlgorithmRun, baseline: _AlgorithmRun, *, is_winner: bool
+) -> TrainingIteration:
     timeline, busy_s = run.timeline, run.timeline.busy_s
     return TrainingIteration(
         **vars(setup),
@@ -249,7 +260,8 @@ def _iteration(setup: TrainingSetup, run: _AlgorithmRun, first_s: float, *, is_w
         collectives=sum(activity.lane != COMPUTE for activity in timeline.activities),
         interpolation_error=run.interpolation_error,
         buffer_cover=run.buffer_cover,
-        speedup=first_s / timeline.iteration_s,
+        speedup=baseline.timeline.iteration_s / timeline.iteration_s,
+        baseline=baseline.algorithm,
         wall_s=run.wall_s,
         winner=is_winner,
         timeline=timeline,

@@ -110,7 +110,9 @@ class TrainingIteration(TrainingSetup):
         buffer_cover: The size of buffers divided by what a link carries in its round trip; below 1, buffers limit the
             rate of packets. It is 1.0 in a fabric and for simulators without buffers (where `PacketReport.buffer_cover`
             is None), and None if nothing is sent.
-        speedup: The iteration is this many times as fast as that of the first algorithm.
+        speedup: The iteration is this many times as fast as that of `baseline`.
+        baseline: The algorithm that speed-ups compare with: the first one that was named. If none was named, it is
+            `nccl` if that is among them, and otherwise the first.
         wall_s: The prediction took this many seconds.
         winner: Whether this iteration is the fastest of all.
         timeline: The timeline of the iteration: what computes, and which collective runs, at which time.
@@ -142,6 +144,7 @@ class TrainingIteration(TrainingSetup):
     interpolation_error: float | None
     buffer_cover: float | None
     speedup: float
+    baseline: str
     wall_s: float
     winner: bool
     timeline: Timeline = hidden()

@@ -57,8 +57,8 @@ const PIECES_OF_BLOCKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 const MOST_PIECES: u32 = 32;
 /// The most messages that are put in order.
 const MOST_MESSAGES: usize = 1 << 16;
-/// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less: whoever
-/// sends and receives messages has to do something for each.
+/// A tree is not cut into smaller pieces than this, and each rank has only one tree where more would carry less:
+/// whoever sends and receives messages has to do something for each.
 const LEAST_BYTES: f64 = 128.0;
 /// The most ranks for which a plan with the fewest steps is tried.
 const MOST_RANKS_IN_STEPS: u32 = 32;
@@ -101,9 +101,9 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
     Ok(draft)
 }
 
-/// Returns the plan of a collective of all ranks, or that of trees which reduce and broadcast at once if it is faster: on
-/// networks with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter and
-/// an all-gather together.
+/// Returns the plan of a collective of all ranks, or that of trees which reduce and broadcast at once if it is faster:
+/// on networks with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter
+/// and an all-gather together.
 fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
     let bounds = match options.collective {
         Collective::AllGather => bound::of_collective(topology, Kind::AllGather),
@@ -111,7 +111,7 @@ fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options) -> 
         _ => Arc::clone(&bound::kept(topology).of_sizes),
     };
     let is_good = own.1.get() <= GOOD * bounds.seconds(options.size).get();
-    if is_good || !planner_named("packing")?.is_quick(topology) {
+    if is_good || options.competes || !planner_named("packing")?.is_quick(topology) {
         return Ok(own);
     }
     let packed = packing::plan(topology, &all_reduce(options), &mut |_| true)?.draft;

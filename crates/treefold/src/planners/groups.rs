@@ -2,8 +2,8 @@
 //!
 //! At a distance of latency, two ranks are in one group if ranks lead from one to the other of which each is no farther
 //! from the next than that (single linkage; Florek et al., 1951). Each distance at which groups of equal size come out
-//! is a level. The levels of a grid are its dimensions instead. Cost: a search from each rank, and a pass over all pairs
-//! for each distance; linear on a grid.
+//! is a level. The levels of a grid are its dimensions instead. Cost: a search from each rank, and a pass over all
+//! pairs for each distance; linear on a grid.
 
 use std::ops::RangeInclusive;
 
@@ -55,8 +55,8 @@ impl Levels {
         levels
     }
 
-    /// Returns the levels of a grid with these `dims`, each of which has the dimensions that `of_levels` lists in rising
-    /// order. A group of a level has the ranks along these dimensions.
+    /// Returns the levels of a grid with these `dims`, each of which has the dimensions that `of_levels` lists in
+    /// rising order. A group of a level has the ranks along these dimensions.
     pub fn of_grid(topology: &Topology, dims: &[u32], of_levels: &[Vec<usize>]) -> Self {
         let mut cells = vec![0];
         for level in of_levels {

@@ -3,11 +3,11 @@
 //!
 //! NCCL cuts the vector into channels, and each channel has a ring or a tree of its own. *Rings*: one ring after the
 //! other is found over links that those before have left free, enters a server on one rail and leaves it on another,
-//! and runs both ways. There are as many as raise the rate. *Trees*: for each GPU of a server, a double binary tree over
-//! the GPUs at its place in all servers, and in each server a chain from there through all others. NCCL measures which
-//! of the two is faster at a size; here the one that is predicted to be faster is taken. Servers are the smallest groups
-//! of ranks by latency; where there are none, every rank is a server of its own. What NCCL does in switches (NVLS,
-//! SHARP) is not here: see `innet-push`.
+//! and runs both ways. There are as many as raise the rate. *Trees*: for each GPU of a server, a double binary tree
+//! over the GPUs at its place in all servers, and in each server a chain from there through all others. NCCL measures
+//! which of the two is faster at a size; here the one that is predicted to be faster is taken. Servers are the smallest
+//! groups of ranks by latency; where there are none, every rank is a server of its own. What NCCL does in switches
+//! (NVLS, SHARP) is not here: see `innet-push`.
 //!
 //! Cost: a tour of all ranks for each of at most eight rings.
 
@@ -125,8 +125,8 @@ fn chain(topology: &Topology, server: &[NodeId]) -> Result<Vec<usize>> {
     Ok(tour::ring_order(&alone, Bytes::known(1 << 20)).into_iter().map(NodeId::index).collect())
 }
 
-/// Returns one of the two binary trees over the ranks at one place of all servers, each of which is above a chain of all
-/// others of its server.
+/// Returns one of the two binary trees over the ranks at one place of all servers, each of which is above a chain of
+/// all others of its server.
 fn tree(plan: &mut Draft, servers: &[&[NodeId]], chain: &[usize], (place, which): (usize, Which), start: u64) -> Tree {
     let mut children = vec![Vec::new(); plan.ranks() as usize];
     let count = servers.len() as u32;

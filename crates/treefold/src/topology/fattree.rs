@@ -62,7 +62,8 @@ fn of_radix(spec: &Spec) -> Result<FatTree> {
 fn tapered(spec: &Spec, down: u32) -> Result<u32> {
     let taper = spec.count("taper", 1)?;
     if !down.is_multiple_of(taper) {
-        let what = format!("a leaf switch's {down} accelerators cannot share links up by {taper}");
+        let unit = if down == 1 { "accelerator" } else { "accelerators" };
+        let what = format!("a leaf switch's {down} {unit} cannot share links up by {taper}");
         return Err(spec.misread(format!("{what}; take a taper that divides {down}")));
     }
     Ok(down / taper)

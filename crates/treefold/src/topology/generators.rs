@@ -43,7 +43,7 @@ pub const GENERATORS: [Generator; 20] = [
     generator("hypercube", "hypercube:6", MULTITREE, &[], grid::hypercube),
     generator("dgx1", "dgx1", NVLINK, &[], grid::dgx1),
     generator("dgx2", "dgx2:planes=6", MULTITREE, &["planes"], switched::dgx2),
-    generator("fattree", "fattree:8,2", MULTITREE, &fattree::KEYS, fattree::fattree),
+    generator("fattree", "fattree:8,2", MULTITREE, &fattree::KEYS, fattree::fattree).or(FAT_TREE_OF_KEYS),
     generator("fattree128", "fattree128", IN_NETWORK, &[], switched::fattree128),
     generator("bigraph", "bigraph:4x8", MULTITREE, &[], switched::bigraph),
     generator("dragonfly", DRAGONFLY, SLINGSHOT, &dragonfly::KEYS, dragonfly::dragonfly),
@@ -56,6 +56,8 @@ pub const GENERATORS: [Generator; 20] = [
     generator("random", "random:n=20,links=60,seed=1", WIDE_AREA, &["n", "links", "skew", "seed"], wan::random),
 ];
 
+/// The fat tree of switches with 8 ports.
+const FAT_TREE_OF_KEYS: &str = "fattree:levels=3,radix=8";
 /// The dragonfly that the paper draws, with 72 hosts.
 const DRAGONFLY: &str = "dragonfly:groups=9,routers=4,hosts=2,global=2";
 
@@ -66,7 +68,15 @@ const fn generator(
     keys: &'static [&'static str],
     build: fn(&Spec, &Defaults) -> Result<Topology>,
 ) -> Generator {
-    Generator { form: Form { name, example, keys }, defaults, build }
+    Generator { form: Form { name, example, of_keys: None, keys }, defaults, build }
+}
+
+impl Generator {
+    /// Adds an example that has keys only.
+    const fn or(mut self, of_keys: &'static str) -> Self {
+        self.form.of_keys = Some(of_keys);
+        self
+    }
 }
 
 /// Returns whether `text` starts with a generator's name, so that it is a spec and not a file.

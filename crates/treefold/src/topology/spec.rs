@@ -8,6 +8,9 @@ use crate::bail;
 use crate::error::{self, Error, Result};
 use crate::units::{Bandwidth, Time};
 
+/// Larger counts of nodes or links are not written in full.
+const MOST_WRITTEN: u64 = 1_000_000_000;
+
 /// How the specs of a generator are written.
 #[derive(Debug)]
 pub struct Form {
@@ -15,6 +18,8 @@ pub struct Form {
     pub name: &'static str,
     /// An example that works.
     pub example: &'static str,
+    /// An example that has keys only, if the first one has sizes and specs can do without.
+    pub(super) of_keys: Option<&'static str>,
     /// The keys of `key=value` pairs.
     pub(super) keys: &'static [&'static str],
 }
@@ -110,7 +115,13 @@ impl<'a> Spec<'a> {
 
     /// Returns an error about this spec, with an example that works.
     pub fn misread(&self, what: impl std::fmt::Display) -> Error {
-        Error::new(format!("topology '{}': {what}; write for example {}", self.text, self.form.example))
+        Error::new(format!("topology '{}': {what}; write for example {}", self.text, self.example()))
+    }
+
+    /// Returns an example that is written as this spec is: with keys only, or with sizes.
+    fn example(&self) -> &'static str {
+        let has_only_keys = self.sizes.is_empty() && self.text.contains('=');
+        self.form.of_keys.filter(|_| has_only_keys).unwrap_or(self.form.example)
     }
 
     /// Returns the word before the colon.
@@ -185,12 +196,18 @@ impl<'a> Spec<'a> {
     /// Refuses a network that would be too large for memory before it is built.
     pub fn check_size(&self, nodes: u64, links: u64) -> Result<()> {
         if nodes > MAX_NODES as u64 || links > MAX_LINKS as u64 {
+            let [nodes, links] = [nodes, links].map(written);
             return Err(
                 self.misread(format!("{nodes} nodes and {links} links; treefold handles {MAX_NODES} and {MAX_LINKS}"))
             );
         }
         Ok(())
     }
+}
+
+/// Writes a count of nodes or links; a number beyond what anybody means may have stopped at the largest integer.
+fn written(count: u64) -> String {
+    if count > MOST_WRITTEN { format!("more than {MOST_WRITTEN}") } else { count.to_string() }
 }
 
 /// Reads a size, which is at least 1.
