@@ -5,9 +5,9 @@
 //! all places at once; and the ranks of a group all-gather. Where groups make up larger groups, such as servers in
 //! pods, the middle does the same again. So each level sends only what is left of the vector to the next, slower one.
 //! Groups are found by latency (`groups.rs`). On a grid they are its rows, and there is a copy for each dimension,
-//! which begins there with its part of the vector, so that all links are busy (Rashidi et al., "Themis", 2022). Any planner
-//! serves inside the groups and between them; unless they are named, those are taken that are predicted to be the
-//! fastest together.
+//! which begins there with its part of the vector, so that all links are busy (Rashidi et al., "Themis", 2022). Any
+//! planner serves inside the groups and between them; unless they are named, those are taken that are predicted to be
+//! the fastest together.
 //!
 //! Cost: that of the planners, for each group; rows that are alike are planned once.
 

@@ -48,8 +48,8 @@ pub struct Options {
     /// Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that.
     #[serde(skip)]
     pub ranks_relay: bool,
-    /// Whether the plans of all other planners compete with this one, as for auto: then a planner makes plans of its own
-    /// kind only, and leaves the others to their planners.
+    /// Whether the plans of all other planners compete with this one, as for auto: then a planner makes plans of its
+    /// own kind only, and leaves the others to their planners.
     #[serde(skip)]
     pub competes: bool,
     /// The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have no such

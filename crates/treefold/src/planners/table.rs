@@ -87,7 +87,7 @@ pub const PLANNERS: &[Planner] = &[
         summary: "a planner inside groups of ranks, and one between them",
         source: "Cho et al., BlueConnect, 2019",
         fits: "networks whose ranks form groups of equal size by latency, such as servers, pods or sites, as only a \
-            part of the vector goes over the slow links between groups; and tori and meshes, for vectors of middle size",
+            part of the vector goes over the slow links between groups; and tori and meshes, for middle sizes",
         cost: "that of the planners, for each group; rows of a grid are planned once",
         collectives: Collectives::AllReduce,
         ..quick(hierarchical::plan)
