@@ -15,11 +15,11 @@ use treefold::units::{Bandwidth, Time};
 
 use super::spec;
 
-/// How many random cases a sweep has: what `TREEFOLD_CASES` says, else `usual`, of which `make test` takes a quarter
+/// How many random cases a sweep has: what `TREEFOLD_CASES` says, else `usual`, of which `make test` takes a sixth
 /// (it runs in the release profile, and `make test-slow` in one with checks of overflow).
 pub fn cases(usual: u32) -> ProptestConfig {
     let asked = std::env::var("TREEFOLD_CASES").ok();
-    let usual = if cfg!(debug_assertions) { usual } else { usual.div_ceil(4) };
+    let usual = if cfg!(debug_assertions) { usual } else { usual.div_ceil(6) };
     let cases = asked.map_or(usual, |count| count.parse().expect("TREEFOLD_CASES is a number"));
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
