@@ -166,7 +166,7 @@ impl Work<'_> {
             for (ranks, part) in levels.groups(number) {
                 let part = Part { number: copy * part.of + part.number, of: count * part.of };
                 let size = Bytes::known((self.size.get() / part.of).max(1));
-                let options = Options { collective, size, seed: self.seed, ..Options::default() };
+                let options = Options { collective, size, seed: self.seed, competes: true, ..Options::default() };
                 let plan = |network: Topology| plan_with(level.name(), &Arc::new(network), &options).map(Rc::new);
                 let Some(grids) = &levels.grids else {
                     let (network, now) = self.of_ranks(&ranks)?;
