@@ -64,8 +64,8 @@ def compare(
     Args:
         network: A `Topology`, a spec, or the path of a file.
         algorithms: The names of algorithms, as a list or as a text with commas between them. By default all that fit
-            the network and take seconds at most (`treefold.planning.is_quick`). If they are named, those that cannot
-            plan are left out with a warning, and `forest` and `packing` consider other planners' trees, too.
+            the network and take seconds at most (`treefold.planning.is_quick`). Every algorithm makes a new plan for
+            each size. A named algorithm that cannot plan is left out with a warning.
         sizes_bytes: A list of sizes, in bytes or as texts such as `1MiB`; or a range that doubles, such as `1KiB:4KiB`.
         simulator: The simulator: one of `treefold.SIMULATORS`, by default `analytic`; or a `treefold.Machine`, on which
             the packet simulator runs the plans. Each plan gets those options of the machine that it reads, and a
@@ -139,7 +139,7 @@ def begun(
     asked = options_of(compare, names, options)
     names = _keeping(names, set_limits := limits(read_options(compare, options)), are_named=algorithms is not None)
     return Race(
-        request=replace(first, competes=algorithms is None),
+        request=first,
         names=names,
         sizes=sizes,
         simulator=common_machine(network, names, common),

@@ -38,10 +38,9 @@ impl Request {
         let blocks = blocks(network.ranks(), rows.as_ref())?;
         let size = given.getattr("size_bytes")?.extract::<Size>()?.0;
         let root = NodeId(given.getattr("root")?.extract()?);
-        let [ranks_relay, competes] = ["ranks_relay", "competes"].map(|name| given.getattr(name)?.extract());
+        let ranks_relay = given.getattr("ranks_relay")?.extract()?;
         let planner: Known<Options> = given.getattr("options")?.extract()?;
-        let options =
-            Options { size, collective, root, blocks, ranks_relay: ranks_relay?, competes: competes?, ..planner.0 };
+        let options = Options { size, collective, root, blocks, ranks_relay, ..planner.0 };
         let [algorithm, simulator] = ["algorithm", "simulator"].map(|name| given.getattr(name)?.extract());
         Ok(Self { network, algorithm: algorithm?, simulator: simulator?, options })
     }

@@ -91,8 +91,7 @@ pub fn plan(
     listener: Listener,
 ) -> Result<(Plan, Vec<Candidate>)> {
     let planners = options.able()?;
-    let competing = Options { competes: true, ..options.clone() };
-    let mut search = Search { topology, options: &competing, simulator, listener, entries: Vec::new(), best: None };
+    let mut search = Search { topology, options, simulator, listener, entries: Vec::new(), best: None };
     search.enter_quick(&planners)?;
     search.race()?;
     for planner in planners.iter().filter(|planner| planner.is_costly()) {

@@ -149,6 +149,9 @@ pub fn plan_with_proof(
     }
     let Planned { draft, proof } = match planner.plan {
         Plans::Quick(plan) => Planned { draft: stripe::stripe(plan(topology, options)?), proof: Proof::default() },
+        Plans::Telling(plan) => {
+            Planned { draft: stripe::stripe(plan(topology, options, listener)?), proof: Proof::default() }
+        }
         Plans::Proven(_) if topology.ranks() == 1 => alone(algorithm, topology),
         Plans::Proven(plan) => {
             tell(listener, algorithm)?;

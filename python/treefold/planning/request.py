@@ -31,8 +31,6 @@ class Request:
     """The simulator by which `auto` compares plans: `analytic` or `flow`."""
     ranks_relay: bool
     """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""
-    competes: bool = False
-    """Whether the plans of all other planners compete with this one: then a planner leaves their kinds to them."""
     options: PlannerOptions
 
 

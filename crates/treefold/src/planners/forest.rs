@@ -40,7 +40,7 @@ use self::grown::{Grown, Roots, forests};
 use self::order::{Carried, Ordered, ordered};
 use super::order::Runs;
 use super::spanning::Route;
-use super::{Options, derived, packing, planner_named};
+use super::{Listener, Options, derived, packing, planner_named};
 use crate::bound::{self, Kind, distances_relayed};
 use crate::error::Result;
 use crate::misfit;
@@ -85,7 +85,7 @@ enum Halves {
 /// A plan, and the time that is predicted for it.
 type Timed = (Draft, Seconds);
 
-pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
+pub(super) fn plan(topology: &Arc<Topology>, options: &Options, listener: Listener) -> Result<Draft> {
     if let Some(most) = options.steps {
         return steps::plan(topology, options, most);
     }
@@ -94,9 +94,9 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
         better_of_derived(own, &of_trees(topology, &all_reduce(options))?.0, options)?
     } else if options.collective.has_root() {
         let own = better_of_few_steps(own, topology, options)?;
-        better_of_derived(own, &plan(topology, &all_reduce(options))?, options)?
+        better_of_derived(own, &plan(topology, &all_reduce(options), listener)?, options)?
     } else {
-        better_of_packed(better_of_few_steps(own, topology, options)?, topology, options)?
+        better_of_packed(better_of_few_steps(own, topology, options)?, topology, options, listener)?
     };
     Ok(draft)
 }
@@ -104,17 +104,17 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
 /// Returns the plan of a collective of all ranks, or that of trees which reduce and broadcast at once if it is faster:
 /// on networks with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter
 /// and an all-gather together.
-fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options) -> Result<Timed> {
+fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options, listener: Listener) -> Result<Timed> {
     let bounds = match options.collective {
         Collective::AllGather => bound::of_collective(topology, Kind::AllGather),
         Collective::ReduceScatter => bound::of_collective(topology, Kind::ReduceScatter),
         _ => Arc::clone(&bound::kept(topology).of_sizes),
     };
     let is_good = own.1.get() <= GOOD * bounds.seconds(options.size).get();
-    if is_good || options.competes || !planner_named("packing")?.is_quick(topology) {
+    if is_good || options.alone || !planner_named("packing")?.is_quick(topology) {
         return Ok(own);
     }
-    let packed = packing::plan(topology, &all_reduce(options), &mut |_| true)?.draft;
+    let packed = packing::plan(topology, &all_reduce(options), listener)?.draft;
     let packed = Draft { algorithm: own.0.algorithm.clone(), ..packed };
     let packed =
         if options.collective == Collective::AllReduce { packed } else { derived(packed.trusted(), options)?.into() };

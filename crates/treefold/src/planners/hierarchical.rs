@@ -23,6 +23,8 @@ use crate::plan::{Collective, Direction, Draft, Half, LaneRoutes, MAX_UNITS, Pac
 use crate::topology::{Correspondence, LinkId, NodeId, Shape, Topology};
 use crate::units::Bytes;
 
+/// The most dimensions of a grid: of more there are too many ways to make levels.
+const MOST_DIMENSIONS: usize = 3;
 /// The planners that are tried inside groups, and between them.
 const INSIDE: [Level; 3] = [Level::Direct, Level::Multitree, Level::Ring];
 const BETWEEN: [Level; 4] = [Level::Exchange, Level::Direct, Level::Multitree, Level::Ring];
@@ -42,6 +44,10 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
 fn copies(topology: &Topology) -> Result<Vec<Vec<Levels>>> {
     let dims = grid_of_ranks(topology).map_or(&[][..], |(dims, _)| dims);
     let long: Vec<usize> = (0..dims.len()).filter(|&dimension| dims[dimension] > 1).collect();
+    if long.len() > MOST_DIMENSIONS {
+        let name = topology.name();
+        misfit!("hierarchical takes rows of two or three dimensions, and {name} has {}: use forest", long.len());
+    }
     if long.len() < 2 {
         let levels = Levels::of(topology);
         return if levels.sides.len() < 2 { Err(without_groups(topology, &levels)) } else { Ok(vec![vec![levels]]) };
@@ -166,7 +172,7 @@ impl Work<'_> {
             for (ranks, part) in levels.groups(number) {
                 let part = Part { number: copy * part.of + part.number, of: count * part.of };
                 let size = Bytes::known((self.size.get() / part.of).max(1));
-                let options = Options { collective, size, seed: self.seed, competes: true, ..Options::default() };
+                let options = Options { collective, size, seed: self.seed, alone: true, ..Options::default() };
                 let plan = |network: Topology| plan_with(level.name(), &Arc::new(network), &options).map(Rc::new);
                 let Some(grids) = &levels.grids else {
                     let (network, now) = self.of_ranks(&ranks)?;

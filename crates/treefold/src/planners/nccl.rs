@@ -6,8 +6,8 @@
 //! and runs both ways. There are as many as raise the rate. *Trees*: for each GPU of a server, a double binary tree
 //! over the GPUs at its place in all servers, and in each server a chain from there through all others. NCCL measures
 //! which of the two is faster at a size; here the one that is predicted to be faster is taken. Servers are the smallest
-//! groups of ranks by latency; where there are none, every rank is a server of its own. What NCCL does in switches
-//! (NVLS, SHARP) is not here: see `innet-push`.
+//! groups of ranks by latency; where there are none, every rank is a server of its own. A single ring and a single
+//! double binary tree are tried, too. What NCCL does in switches (NVLS, SHARP) is not here: see `innet-push`.
 //!
 //! Cost: a tour of all ranks for each of at most eight rings.
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::dbtree::{self, Which};
 use super::groups::{Levels, listed};
-use super::ring::{Ring, push_ring_phase};
+use super::ring::{self, Ring, push_ring_phase};
 use super::{Options, tour};
 use crate::error::Result;
 use crate::plan::alpha_beta::Profile;
@@ -31,9 +31,11 @@ const MOST_RINGS: u64 = 8;
 const WORTH: f64 = 0.01;
 
 pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft> {
-    let forms = [rings(topology, options.size), trees(topology)?];
+    let one_of_each = [ring::plan(topology, options)?, dbtree::plan(topology, options)?];
+    let forms = [rings(topology, options.size), trees(topology)?].into_iter().chain(one_of_each);
     let seconds = |draft: &Draft| Profile::of(draft).seconds(options.size);
-    Ok(forms.into_iter().min_by_key(seconds).expect("there are two"))
+    let fastest = forms.min_by_key(seconds).expect("there are four");
+    Ok(Draft { algorithm: "nccl".into(), ..fastest })
 }
 
 /// Returns the plan of rings over as many links as raise their rate.
@@ -77,6 +79,8 @@ fn orders(topology: &Topology, size: Bytes) -> Vec<Vec<NodeId>> {
         let rate = count as f64 * slowest(topology, &rings);
         if rate > best_rate * (1.0 + WORTH) {
             (best, best_rate) = (orders.len(), rate);
+        } else if orders.len() > best + 1 {
+            break;
         }
     }
     orders.truncate(best);

@@ -48,10 +48,10 @@ pub struct Options {
     /// Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that.
     #[serde(skip)]
     pub ranks_relay: bool,
-    /// Whether the plans of all other planners compete with this one, as for auto: then a planner makes plans of its
-    /// own kind only, and leaves the others to their planners.
+    /// Whether forest leaves packings of trees that reduce and broadcast to packing: it is asked for a small part of a
+    /// plan, which should be made at once.
     #[serde(skip)]
-    pub competes: bool,
+    pub alone: bool,
     /// The maximum number of trees; multitree makes exactly so many, and auto leaves out algorithms that have no such
     /// limit. By default the algorithm chooses the number, and multitree makes one tree for each rank.
     #[schemars(range(min = 1), extend(
@@ -206,7 +206,7 @@ impl Default for Options {
             root: NodeId(0),
             blocks: None,
             ranks_relay: true,
-            competes: false,
+            alone: false,
             trees: None,
             height: None,
             heights: Heights::Hops,

@@ -107,7 +107,7 @@ fn quickest(topology: &Arc<Topology>, best: Vec<Rated>, options: &Options, liste
     let ordered = if may_order { in_order(&plans, options.size) } else { None };
     let fastest = plans.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let packed = ordered.unwrap_or_else(|| fastest.expect("the best packing is one").0);
-    Ok(if may_order && !options.competes { better_of_steps(packed, topology, options)? } else { packed })
+    Ok(if may_order { better_of_steps(packed, topology, options)? } else { packed })
 }
 
 /// Returns the plan, or that of MultiTree's trees in steps if it is faster, as it may be for small vectors.

@@ -38,6 +38,8 @@ pub struct Planner {
 pub(super) enum Plans {
     /// It makes a plan at once.
     Quick(fn(&Arc<Topology>, &Options) -> Result<Draft>),
+    /// It makes a plan at once, but on some networks it tries what takes a while, and tells what it does then.
+    Telling(fn(&Arc<Topology>, &Options, Listener) -> Result<Draft>),
     /// It takes a while, tells what it does, and proves how good the plan is. It plans all-reduces.
     Proven(fn(&Arc<Topology>, &Options, Listener) -> Result<Planned>),
 }

@@ -90,6 +90,7 @@ pub const PLANNERS: &[Planner] = &[
             part of the vector goes over the slow links between groups; and tori and meshes, for middle sizes",
         cost: "that of the planners, for each group; rows of a grid are planned once",
         collectives: Collectives::AllReduce,
+        most_work: 1 << 19,
         ..quick(hierarchical::plan)
     },
     Planner {
@@ -109,6 +110,17 @@ pub const PLANNERS: &[Planner] = &[
         ..quick(multitree::plan)
     },
     Planner {
+        name: "packing",
+        summary: "spanning trees with the largest total rate, streamed",
+        source: "treefold, on theorems of Nash-Williams, Tutte and Edmonds",
+        fits: "any network, above all one whose links are unequal; for large all-reduces nothing in which switches \
+            only forward is faster",
+        cost: "a linear program and a search for cheap trees in each round",
+        most_work: 300_000,
+        gap: "the bound is at most {} above this rate",
+        ..proven(packing::plan)
+    },
+    Planner {
         name: "forest",
         summary: "trees out of every rank at the best rate, with an order of messages",
         source: "Edmonds, 1973; Zhao et al., ForestColl, 2024",
@@ -117,7 +129,7 @@ pub const PLANNERS: &[Planner] = &[
         cost: "many searches for a tree for each rank, and linear programs where one rate is not enough",
         collectives: Collectives::Each,
         most_work: 1 << 20,
-        ..quick(forest::plan)
+        ..usual(Plans::Telling(forest::plan))
     },
     Planner {
         name: "ps",
@@ -259,17 +271,6 @@ pub const PLANNERS: &[Planner] = &[
         cost: "a breadth-first search for each home and each rank",
         in_network: true,
         ..quick(in_network::push)
-    },
-    Planner {
-        name: "packing",
-        summary: "spanning trees with the largest total rate, streamed",
-        source: "treefold, on theorems of Nash-Williams, Tutte and Edmonds",
-        fits: "any network, above all one whose links are unequal; for large all-reduces nothing in which switches \
-            only forward is faster",
-        cost: "a linear program and a search for cheap trees in each round",
-        most_work: 300_000,
-        gap: "the bound is at most {} above this rate",
-        ..proven(packing::plan)
     },
     Planner {
         name: "innet",
