@@ -153,7 +153,8 @@ def test_other_algorithms_are_simulated_where_they_fit_and_up_to_a_quarter_of_th
     assert largest["torus:4x4", "recursive-doubling"] == 256 << 10
     for network in networks:
         shown = [name for name in OTHERS if (network, name) in largest]
-        assert shown == [name for name in OTHERS if _fits(network, name)]
+        fitting = [name for name in OTHERS if _fits(network, name)]
+        assert shown == [name for name in fitting if network == "dgx2" or name != "hierarchical"]
 
 
 def _fits(network, algorithm):

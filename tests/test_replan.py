@@ -96,7 +96,7 @@ def test_options_that_are_given_now_count_and_the_others_stay():
     assert replanned.plan.options == {"trees": 2, "height": 5, "rho": 0.9}
     other = treefold.replan(plan, "b4:skew=0.5,seed=1", "packing")
     assert (other.plan.algorithm, other.plan.options) == ("packing", LIMITS)
-    assert treefold.replan(treefold.plan("b4", "ring"), "b4", "auto").plan.algorithm == "packing"
+    assert treefold.replan(treefold.plan("b4", "ring"), "b4", "auto").plan.algorithm == "forest"
 
 
 @pytest.mark.parametrize("simulator", treefold.SIMULATORS)
@@ -114,9 +114,9 @@ def test_an_algorithm_that_fits_no_more_gives_way_unless_it_is_asked_for():
     torus = treefold.topology("torus:4x4")
     plan, broken = treefold.plan(torus, "ring2d"), torus.without_links([("GPU0", "GPU1")])
     replanned = treefold.replan(plan, broken)
-    assert replanned.plan.algorithm == "packing" and treefold.check(replanned.plan).correct
+    assert replanned.plan.algorithm == "forest" and treefold.check(replanned.plan).correct
     assert replanned.gave_way.startswith("ring2d does not fit (ring2d needs a 2-D torus")
-    assert replanned.gave_way.endswith("): packing takes its place")
+    assert replanned.gave_way.endswith("): forest takes its place")
     with pytest.raises(treefold.MisfitError, match="ring2d needs a 2-D torus"):
         treefold.replan(plan, broken, "ring2d")
 
