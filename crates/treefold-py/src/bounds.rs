@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
-use treefold::auto;
 use treefold::ids::{LinkId, NodeId};
-use treefold::planners::Options;
+use treefold::planners::{self, Options};
 
 use crate::options::Whole;
 use crate::planning;
@@ -146,6 +145,6 @@ pub fn collective_bounds(
     let (topology, collective) = (Arc::clone(&topology.0), collective.parse().map_err(raise)?);
     let (root, blocks) = (NodeId(root), planning::blocks(topology.ranks(), blocks.as_ref())?);
     let options = Options { collective, root, blocks, ..Options::default() };
-    let bounds = py.detach(|| auto::bounds_of(&topology, &options));
+    let bounds = py.detach(|| planners::bounds_of(&topology, &options));
     Ok(CollectiveBounds { topology, bounds })
 }

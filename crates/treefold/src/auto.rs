@@ -10,13 +10,12 @@
 
 use std::sync::Arc;
 
-use crate::bound::{self, CollectiveBounds, Kind};
 use crate::error::{Error, Result};
 use crate::misfit;
+use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
-use crate::plan::{Collective, Plan};
 use crate::planners::forest::few_steps;
-use crate::planners::{self, Listener, Options, PLANNERS, Planner, tell};
+use crate::planners::{self, Listener, Options, PLANNERS, Planner, bounds_of, tell};
 use crate::sim::{Simulator, Watch};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
@@ -98,34 +97,6 @@ pub fn plan(
         search.try_costly(planner)?;
     }
     search.end()
-}
-
-/// Returns what bounds the time of the collective that the options name, with its root or blocks.
-///
-/// ```
-/// use std::sync::Arc;
-/// use treefold::auto::bounds_of;
-/// use treefold::plan::Collective;
-/// use treefold::planners::Options;
-/// use treefold::topology::from_spec;
-/// use treefold::units::Bytes;
-///
-/// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
-/// let of = |collective| Options { collective, ..Options::default() };
-/// let least = |collective| bounds_of(&torus, &of(collective)).seconds(Bytes::known(1 << 30));
-/// assert!(least(Collective::AllGather) < least(Collective::AllReduce));
-/// # Ok::<(), treefold::error::Error>(())
-/// ```
-pub fn bounds_of(topology: &Arc<Topology>, options: &Options) -> Arc<CollectiveBounds> {
-    let kind = match options.collective {
-        Collective::AllReduce => return Arc::clone(&bound::kept(topology).of_sizes),
-        Collective::AllGather => Kind::AllGather,
-        Collective::ReduceScatter => Kind::ReduceScatter,
-        Collective::Broadcast => Kind::Broadcast(options.root),
-        Collective::Reduce => Kind::Reduce(options.root),
-        Collective::AllToAll => Kind::AllToAll(options.blocks.clone()),
-    };
-    bound::of_collective(topology, kind)
 }
 
 impl Search<'_> {

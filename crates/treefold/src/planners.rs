@@ -59,6 +59,7 @@ pub use proof::Proof;
 pub use table::{PLANNERS, planner_named};
 
 use crate::blocks::Blocks;
+use crate::bound::{self, CollectiveBounds, Kind};
 use crate::error::{Error, Result};
 use crate::options::Options as _;
 use crate::plan::{Chunk, Collective, Draft, Plan, derive};
@@ -89,6 +90,33 @@ const MAX_RANKS: u32 = 1 << 14;
 /// ```
 pub fn is_fabric(topology: &Topology) -> bool {
     topology.node_ids().any(|node| !topology.is_rank(node) && in_network::is_able(topology, node))
+}
+
+/// Returns what bounds the time of the collective that the options name, with its root or blocks.
+///
+/// ```
+/// use std::sync::Arc;
+/// use treefold::plan::Collective;
+/// use treefold::planners::{Options, bounds_of};
+/// use treefold::topology::from_spec;
+/// use treefold::units::Bytes;
+///
+/// let torus = Arc::new(from_spec("torus:4x4", None, None)?);
+/// let of = |collective| Options { collective, ..Options::default() };
+/// let least = |collective| bounds_of(&torus, &of(collective)).seconds(Bytes::known(1 << 30));
+/// assert!(least(Collective::AllGather) < least(Collective::AllReduce));
+/// # Ok::<(), treefold::error::Error>(())
+/// ```
+pub fn bounds_of(topology: &Arc<Topology>, options: &Options) -> Arc<CollectiveBounds> {
+    let kind = match options.collective {
+        Collective::AllReduce => return Arc::clone(&bound::kept(topology).of_sizes),
+        Collective::AllGather => Kind::AllGather,
+        Collective::ReduceScatter => Kind::ReduceScatter,
+        Collective::Broadcast => Kind::Broadcast(options.root),
+        Collective::Reduce => Kind::Reduce(options.root),
+        Collective::AllToAll => Kind::AllToAll(options.blocks.clone()),
+    };
+    bound::of_collective(topology, kind)
 }
 
 /// Makes a plan with the algorithm of this name.

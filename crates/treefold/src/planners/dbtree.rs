@@ -31,8 +31,21 @@ pub(super) enum Which {
 }
 
 impl Which {
+    /// Returns the root of this tree over `members`, and the children of each of all ranks.
+    pub fn children(self, members: &[NodeId], ranks: u32) -> (NodeId, Vec<Vec<NodeId>>) {
+        let count = members.len() as u32;
+        let name = |place: u32| members[self.named(place, count) as usize];
+        let mut children = vec![Vec::new(); ranks as usize];
+        for place in 0..count {
+            if let Some(parent) = parent(place, count) {
+                children[name(parent).index()].push(name(place));
+            }
+        }
+        (name(0), children)
+    }
+
     /// Returns who is in this tree where `rank` is in tree one.
-    pub fn named(self, rank: u32, ranks: u32) -> u32 {
+    fn named(self, rank: u32, ranks: u32) -> u32 {
         match self {
             Self::One => rank,
             Self::Two if ranks.is_multiple_of(2) => ranks - 1 - rank,
@@ -42,7 +55,7 @@ impl Which {
 }
 
 /// Returns the parent of `rank` in tree one; rank 0 has none.
-pub(super) fn parent(rank: u32, ranks: u32) -> Option<u32> {
+fn parent(rank: u32, ranks: u32) -> Option<u32> {
     if rank == 0 {
         return None;
     }
@@ -52,16 +65,10 @@ pub(super) fn parent(rank: u32, ranks: u32) -> Option<u32> {
 }
 
 fn tree(plan: &mut Draft, which: Which) -> Tree {
-    let ranks = plan.ranks();
-    let name = |rank| NodeId(which.named(rank, ranks));
-    let mut children = vec![Vec::new(); ranks as usize];
-    for rank in 0..ranks {
-        if let Some(parent) = parent(rank, ranks) {
-            children[name(parent).index()].push(name(rank));
-        }
-    }
+    let members: Vec<NodeId> = plan.rank_ids().collect();
+    let (root, children) = which.children(&members, plan.ranks());
     let start = which as u64;
-    streamed(plan, start..start + 1, name(0), &children)
+    streamed(plan, start..start + 1, root, &children)
 }
 
 /// Returns a streamed tree in which ranks have these children.

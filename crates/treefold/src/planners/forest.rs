@@ -40,8 +40,8 @@ use self::grown::{Grown, Roots, forests};
 use self::order::{Carried, Ordered, ordered};
 use super::order::Runs;
 use super::spanning::Route;
-use super::{Listener, Options, derived, packing, planner_named};
-use crate::bound::{self, Kind, distances_relayed};
+use super::{Listener, Options, bounds_of, derived, packing, planner_named};
+use crate::bound::distances_relayed;
 use crate::error::Result;
 use crate::misfit;
 use crate::plan::alpha_beta::Profile;
@@ -105,12 +105,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options, listener: Listen
 /// on networks with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter
 /// and an all-gather together.
 fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options, listener: Listener) -> Result<Timed> {
-    let bounds = match options.collective {
-        Collective::AllGather => bound::of_collective(topology, Kind::AllGather),
-        Collective::ReduceScatter => bound::of_collective(topology, Kind::ReduceScatter),
-        _ => Arc::clone(&bound::kept(topology).of_sizes),
-    };
-    let is_good = own.1.get() <= GOOD * bounds.seconds(options.size).get();
+    let is_good = own.1.get() <= GOOD * bounds_of(topology, options).seconds(options.size).get();
     if is_good || options.alone || !planner_named("packing")?.is_quick(topology) {
         return Ok(own);
     }

@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
-use super::ring::{Ring, push_ring_phase};
+use super::ring::{Ring, push_rings};
 use super::{Options, tour};
 use crate::error::Result;
-use crate::plan::{Draft, LaneId};
+use crate::plan::Draft;
 use crate::random::Random;
 use crate::topology::{LinkId, NodeId, Shape, Topology};
 use crate::units::Bytes;
@@ -33,15 +33,7 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options) -> Result<Draft>
             vec![there, Ring::routed(&mut plan, &order)]
         }
     };
-    let mut trees = Vec::new();
-    for (i, ring) in (0..).zip(&rings) {
-        trees.extend(ring.trees(&mut plan, |root| {
-            let start = u64::from(root) * count + i;
-            start..start + 1
-        }));
-    }
-    let lanes: Vec<LaneId> = rings.into_iter().flat_map(|ring| ring.lanes).collect();
-    push_ring_phase(&mut plan, trees, &lanes);
+    push_rings(&mut plan, &rings);
     Ok(plan)
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::dbtree::{self, Which};
 use super::groups::{Levels, listed};
-use super::ring::{self, Ring, push_ring_phase};
+use super::ring::{self, Ring, push_rings};
 use super::{Options, tour};
 use crate::error::Result;
 use crate::plan::alpha_beta::Profile;
@@ -43,19 +43,13 @@ fn rings(topology: &Arc<Topology>, size: Bytes) -> Draft {
     let orders = orders(topology, size);
     let count = 2 * orders.len() as u64;
     let mut plan = Draft::new(topology, "nccl", u64::from(topology.ranks()) * count);
-    let (mut trees, mut lanes) = (Vec::new(), Vec::new());
-    for (number, order) in (0..).step_by(2).zip(orders) {
-        let back: Vec<NodeId> = order.iter().rev().copied().collect();
-        for (number, order) in (number..).zip([order, back]) {
-            let ring = Ring::routed(&mut plan, &order);
-            trees.extend(ring.trees(&mut plan, |root| {
-                let start = u64::from(root) * count + number;
-                start..start + 1
-            }));
-            lanes.extend(ring.lanes);
-        }
+    let mut rings = Vec::new();
+    for mut order in orders {
+        rings.push(Ring::routed(&mut plan, &order));
+        order.reverse();
+        rings.push(Ring::routed(&mut plan, &order));
     }
-    push_ring_phase(&mut plan, trees, &lanes);
+    push_rings(&mut plan, &rings);
     plan
 }
 
@@ -132,18 +126,12 @@ fn chain(topology: &Topology, server: &[NodeId]) -> Result<Vec<usize>> {
 /// Returns one of the two binary trees over the ranks at one place of all servers, each of which is above a chain of
 /// all others of its server.
 fn tree(plan: &mut Draft, servers: &[&[NodeId]], chain: &[usize], (place, which): (usize, Which), start: u64) -> Tree {
-    let mut children = vec![Vec::new(); plan.ranks() as usize];
-    let count = servers.len() as u32;
-    let name = |server: u32| servers[which.named(server, count) as usize][place];
-    for server in 0..count {
-        if let Some(parent) = dbtree::parent(server, count) {
-            children[name(parent).index()].push(name(server));
-        }
-    }
+    let members: Vec<NodeId> = servers.iter().map(|server| server[place]).collect();
+    let (root, mut children) = which.children(&members, plan.ranks());
     let first = chain.iter().position(|&one| one == place).expect("the chain has every place");
     for server in servers {
         let at = |step: usize| server[chain[(first + step) % chain.len()]];
         (1..chain.len()).for_each(|step| children[at(step - 1).index()].push(at(step)));
     }
-    dbtree::streamed(plan, start..start + 1, name(0), &children)
+    dbtree::streamed(plan, start..start + 1, root, &children)
 }

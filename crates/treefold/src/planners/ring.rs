@@ -63,6 +63,19 @@ impl Ring {
     }
 }
 
+/// Appends rings that run at the same time, with equal parts of the vector, of which each rank has one for every ring.
+pub(super) fn push_rings(plan: &mut Draft, rings: &[Ring]) {
+    let (count, mut trees) = (rings.len() as u64, Vec::new());
+    for (number, ring) in (0..).zip(rings) {
+        trees.extend(ring.trees(plan, |root| {
+            let start = u64::from(root) * count + number;
+            start..start + 1
+        }));
+    }
+    let lanes: Vec<LaneId> = rings.iter().flat_map(|ring| ring.lanes.iter().copied()).collect();
+    push_ring_phase(plan, trees, &lanes);
+}
+
 /// Appends rings that run at the same time and use all `lanes` in every step.
 pub(super) fn push_ring_phase(plan: &mut Draft, trees: Vec<Tree>, lanes: &[LaneId]) {
     let sharing = exclusive_unit(plan, lanes).map_or(Sharing::Shared, Sharing::Transfers);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use treefold::auto;
 use treefold::blocks::Blocks;
 use treefold::bound::{CollectiveBounds, Kind, Limit};
 use treefold::plan::check::check;
@@ -69,7 +68,7 @@ proptest! {
     ) {
         let (size, collective) = (Bytes::new(1 << log_size).unwrap(), Collective::AllToAll);
         let options = Options { size, collective, blocks: blocks(topology.ranks(), seed), ..Options::default() };
-        let least = auto::bounds_of(&topology, &options).seconds(size).get();
+        let least = planners::bounds_of(&topology, &options).seconds(size).get();
         for algorithm in ["forest", "packing", "multitree", "ring"] {
             let Ok(plan) = planners::plan(algorithm, &topology, &options) else { continue };
             check(&plan).unwrap();
@@ -123,11 +122,11 @@ fn what_has_to_pass_a_link_bounds_unequal_blocks() {
     let line = Arc::new(from_spec("line:3", Some(parse_bandwidth("1GB/s").unwrap()), None).unwrap());
     let blocks = Blocks::new(3, &[0, 1, 2, 0, 0, 0, 0, 0, 0]).unwrap();
     let options = Options { collective: Collective::AllToAll, blocks, ..Options::default() };
-    let bounds = auto::bounds_of(&line, &options);
+    let bounds = planners::bounds_of(&line, &options);
     assert!((bounds.seconds(Bytes::known(3_000_000_000)).get() - 3.0).abs() < 0.003);
     assert!(matches!(bounds.limit(Bytes::known(3_000)), Some(Limit::FlowBack(NodeId(0), _))));
     let only = Blocks::new(3, &[0, 0, 0, 1, 0, 0, 0, 0, 0]).unwrap();
-    let near = auto::bounds_of(&line, &Options { blocks: only, ..options });
+    let near = planners::bounds_of(&line, &Options { blocks: only, ..options });
     let once = line.links()[0].latency;
     assert_eq!((near.farthest, bounds.farthest), (once, once + once));
 }

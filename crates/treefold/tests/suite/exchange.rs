@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use treefold::auto::bounds_of;
 use treefold::plan::check_schedule::check_schedule;
 use treefold::plan::schedule::Op;
 use treefold::plan::{Draft, LaneRoutes, LinkLoads, Plan, lower};
-use treefold::planners::{self, Level, Options};
+use treefold::planners::{self, Level, Options, bounds_of};
 use treefold::topology::{NodeId, Topology};
 use treefold::units::Bytes;
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use treefold::auto;
 use treefold::bound::{CollectiveBounds, Kind, bounds};
 use treefold::plan::alpha_beta::Profile;
 use treefold::plan::check::check;
@@ -281,7 +280,7 @@ proptest! {
         let options = Options { collective, size, blocks: blocks(topology.ranks(), seed), ..Options::default() };
         let plan = planners::plan("forest", &topology, &options).unwrap();
         check(&plan).unwrap();
-        let bound = auto::bounds_of(&topology, &options).rate;
+        let bound = planners::bounds_of(&topology, &options).rate;
         if let Some(rate) = plan.rate().filter(|_| bound.exact) {
             let reached = rate.bytes_per_second() / bound.rate.bytes_per_second();
             prop_assert!((0.95..1.0 + 1e-9).contains(&reached), "{reached}: {}", plan.to_json());
