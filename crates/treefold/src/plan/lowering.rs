@@ -237,18 +237,25 @@ fn add_dependencies(
     }
 }
 
-/// Makes writes into a rank's vector, and reads of a copy, wait for the copies of that rank's phase.
+/// Makes writes into a rank's vector, and reads of a copy, wait for the copies of the same elements in that phase.
 fn after_copies(copies: &[LocalCopy], schedule: &Schedule, first: TransferId, waits: &mut Vec<Wait>) {
-    let mut waits_for: HashMap<BufferId, Vec<TransferId>> = HashMap::new();
-    for (id, LocalCopy { rank, buffer, .. }) in schedule.ids_from(first).zip(copies) {
-        waits_for.entry(BufferId::of_rank(*rank)).or_default().push(id);
-        waits_for.entry(*buffer).or_default().push(id);
+    let mut copies_of: HashMap<BufferId, Vec<(TransferId, &LocalCopy)>> = HashMap::new();
+    for (id, copy) in schedule.ids_from(first).zip(copies) {
+        copies_of.entry(BufferId::of_rank(copy.rank)).or_default().push((id, copy));
+        copies_of.entry(copy.buffer).or_default().push((id, copy));
     }
-    for transfer in schedule.ids_from(first).skip(copies.len()) {
-        let ends = [schedule.source[transfer], schedule.target[transfer]];
-        let before = ends.iter().filter_map(|buffer| waits_for.get(buffer)).flatten();
-        waits.extend(before.map(|&copy| Wait { later: transfer, earlier: copy }));
+    for later in schedule.ids_from(first).skip(copies.len()) {
+        let ends = [schedule.source[later], schedule.target[later]];
+        let before = ends.iter().filter_map(|buffer| copies_of.get(buffer)).flatten();
+        let pieces = schedule.pieces.row(later);
+        let meets = |copy: &LocalCopy| pieces.iter().any(|piece| meet(piece, &copy.elements));
+        waits.extend(before.filter(|(_, copy)| meets(copy)).map(|&(earlier, _)| Wait { later, earlier }));
     }
+}
+
+/// Returns whether two spans have elements in common.
+fn meet(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// Returns the elements of a tree's span.

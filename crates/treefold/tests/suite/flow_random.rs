@@ -256,3 +256,12 @@ fn unstable_balances_are_told_from_faults() {
         "this network has become stable: find another one"
     );
 }
+
+/// A part of a rank's vector is sent on as soon as it is there, no matter what happens to other parts.
+#[test]
+fn parts_of_a_vector_do_not_wait_for_each_other() {
+    let grid = crate::common::spec("mesh:2x5");
+    let plan = planners::plan("hierarchical", &grid, &Options::default()).unwrap();
+    let size = at_least_a_byte_a_unit(&plan, 1);
+    assert_same_times(&cut_coarsely(plan, size, 1), size);
+}
