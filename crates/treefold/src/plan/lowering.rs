@@ -12,7 +12,6 @@ mod groups;
 mod parts;
 mod sums;
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::hazards::Hazards;
@@ -23,7 +22,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::topology::NodeId;
 use crate::units::{Bytes, Time};
-use buffers::{LocalCopy, assign_buffers};
+use buffers::{CopiesAt, LocalCopy, assign_buffers};
 use groups::Groups;
 use parts::{ChunkOf, Parts, part_of};
 
@@ -189,7 +188,7 @@ fn lower_phase(
         let (copies, waits) = sums::append(plan, &sums, number, schedule);
         return add_dependencies(schedule, first, &copies, waits, hazards, |_, _| {});
     }
-    let buffers = assign_buffers(plan, phase, schedule);
+    let buffers = assign_buffers(plan, phase, chunks, schedule);
     buffers.copies.iter().for_each(|copy| schedule.push_copy(copy, number));
     let parts = Parts::new(plan, phase, chunks, schedule.elements, &buffers);
     let groups = Groups::new(&parts, plan, phase);
@@ -239,23 +238,14 @@ fn add_dependencies(
 
 /// Makes writes into a rank's vector, and reads of a copy, wait for the copies of the same elements in that phase.
 fn after_copies(copies: &[LocalCopy], schedule: &Schedule, first: TransferId, waits: &mut Vec<Wait>) {
-    let mut copies_of: HashMap<BufferId, Vec<(TransferId, &LocalCopy)>> = HashMap::new();
-    for (id, copy) in schedule.ids_from(first).zip(copies) {
-        copies_of.entry(BufferId::of_rank(copy.rank)).or_default().push((id, copy));
-        copies_of.entry(copy.buffer).or_default().push((id, copy));
-    }
+    let copies_at = CopiesAt::new(copies, first);
     for later in schedule.ids_from(first).skip(copies.len()) {
-        let ends = [schedule.source[later], schedule.target[later]];
-        let before = ends.iter().filter_map(|buffer| copies_of.get(buffer)).flatten();
-        let pieces = schedule.pieces.row(later);
-        let meets = |copy: &LocalCopy| pieces.iter().any(|piece| meet(piece, &copy.elements));
-        waits.extend(before.filter(|(_, copy)| meets(copy)).map(|&(earlier, _)| Wait { later, earlier }));
+        for buffer in [schedule.source[later], schedule.target[later]] {
+            let pieces = schedule.pieces.row(later).iter();
+            let before = pieces.flat_map(|piece| copies_at.meeting(buffer, piece));
+            waits.extend(before.map(|earlier| Wait { later, earlier }));
+        }
     }
-}
-
-/// Returns whether two spans have elements in common.
-fn meet(a: &Range<u64>, b: &Range<u64>) -> bool {
-    a.start < b.end && b.start < a.end
 }
 
 /// Returns the elements of a tree's span.

@@ -257,11 +257,12 @@ fn unstable_balances_are_told_from_faults() {
     );
 }
 
-/// A part of a rank's vector is sent on as soon as it is there, no matter what happens to other parts.
+/// A part of a rank's vector is sent on as soon as it is there, no matter what happens to other parts: to the vector's
+/// rest in other trees, or to other chunks of the same tree.
 #[test]
 fn parts_of_a_vector_do_not_wait_for_each_other() {
-    let grid = crate::common::spec("mesh:2x5");
-    let plan = planners::plan("hierarchical", &grid, &Options::default()).unwrap();
-    let size = at_least_a_byte_a_unit(&plan, 1);
-    assert_same_times(&cut_coarsely(plan, size, 1), size);
+    for (spec, size, chunks) in [("mesh:2x5", 20, 1), ("torus:2x2x2", 6144, 2)] {
+        let plan = planners::plan("hierarchical", &crate::common::spec(spec), &Options::default()).unwrap();
+        assert_same_times(&cut_coarsely(plan, size, chunks), size);
+    }
 }

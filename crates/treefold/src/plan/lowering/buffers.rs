@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::elements_of;
-use crate::plan::schedule::{BufferId, Schedule};
+use super::parts::{ChunkOf, part_of};
+use crate::plan::schedule::{BufferId, Schedule, TransferId};
 use crate::plan::{Direction, Half, Phase, Plan, Tree};
 use crate::topology::NodeId;
 
@@ -31,9 +32,38 @@ impl Buffers {
     }
 }
 
-/// Assigns the buffers of a phase. A switch gets a buffer for each tree. Where the spans of a phase overlap, a rank
-/// that sends into a tree that does not deliver to it sends from a copy; leaves of trees over the same span share one.
-pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule) -> Buffers {
+/// The copies that read from or write to each buffer.
+pub(super) struct CopiesAt(HashMap<BufferId, Vec<(Range<u64>, TransferId)>>, u64);
+
+impl CopiesAt {
+    /// Lists these copies, the first of which is transfer `first`.
+    pub fn new(copies: &[LocalCopy], first: TransferId) -> Self {
+        let mut at: HashMap<BufferId, Vec<(Range<u64>, TransferId)>> = HashMap::new();
+        for (number, copy) in (first.0..).zip(copies) {
+            for buffer in [BufferId::of_rank(copy.rank), copy.buffer] {
+                at.entry(buffer).or_default().push((copy.elements.clone(), TransferId(number)));
+            }
+        }
+        at.values_mut().for_each(|copies| copies.sort_unstable_by_key(|(elements, _)| elements.start));
+        let longest = copies.iter().map(|copy| copy.elements.end - copy.elements.start).max();
+        Self(at, longest.unwrap_or(0))
+    }
+
+    /// Returns the copies of elements of `piece` at a buffer. Cost: a search, and a look at those near the piece.
+    pub fn meeting(&self, buffer: BufferId, piece: &Range<u64>) -> impl Iterator<Item = TransferId> {
+        let Self(at, longest) = self;
+        let copies = at.get(&buffer).map_or(&[][..], Vec::as_slice);
+        let first = copies.partition_point(|(elements, _)| elements.start + longest <= piece.start);
+        let piece = piece.clone();
+        let near = copies[first..].iter().take_while(move |(elements, _)| elements.start < piece.end);
+        near.filter(move |(elements, _)| piece.start < elements.end).map(|&(_, id)| id)
+    }
+}
+
+/// Assigns the buffers of a phase whose trees have so many chunks. A switch gets a buffer for each tree. Where the
+/// spans of a phase overlap, a rank that sends into a tree that does not deliver to it sends from a copy, chunk by
+/// chunk; leaves of trees over the same span share one.
+pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, chunks: &[u32], schedule: &mut Schedule) -> Buffers {
     let mut buffers = Buffers::default();
     // Where each rank is sent its own block, the blocks of every root have their own numbers, so nothing overlaps.
     let overlapping = !plan.collective.is_personalized() && spans_overlap(plan.trees_of(phase));
@@ -41,7 +71,7 @@ pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule
         return buffers;
     }
     let mut copy_of: HashMap<(NodeId, Range<u64>, Option<usize>), BufferId> = HashMap::new();
-    for number in phase.trees.clone() {
+    for (number, &count) in phase.trees.clone().zip(chunks) {
         let tree = &plan.trees[number];
         let span = elements_of(plan, schedule.elements, tree);
         for Member { node, inner, receives } in members(plan, phase, tree) {
@@ -51,7 +81,9 @@ pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, schedule: &mut Schedule
                 let key = (node, span.clone(), inner.then_some(number));
                 let buffer = *copy_of.entry(key).or_insert_with(|| {
                     let buffer = schedule.add_buffer(node);
-                    buffers.copies.push(LocalCopy { rank: node, buffer, elements: span.clone() });
+                    let chunks = (0..count.into()).map(|number| ChunkOf { number, count: count.into() });
+                    let parts = chunks.map(|chunk| part_of(span.clone(), chunk)).filter(|part| !part.is_empty());
+                    buffers.copies.extend(parts.map(|elements| LocalCopy { rank: node, buffer, elements }));
                     buffer
                 });
                 buffers.of_tree.insert((number, node), buffer);

@@ -1,15 +1,15 @@
-//! What waits for whole messages: partial sums that several trees share, and phases for the one before.
+//! What waits for messages of other phases and trees: partial sums that several trees share, and later phases.
 //!
-//! A *junction* awaits messages, all chunks of each, and other junctions; then it releases messages, and counts for the
-//! junctions that await it. A phase begins on a rank, and with a part of the vector, when all that earlier phases send
-//! there has been received. For each part of each rank's vector, one junction stands for all of them: it awaits what
-//! the last phase sends there, and the junction before it. Cost: linear in the messages, besides the trees that each
+//! A *junction* awaits chunks of messages, and other junctions; then it releases chunks, and counts for the junctions
+//! that await it. A phase begins on a rank, and with a part of the vector, when all that earlier phases send there has
+//! been received. For each part of each rank's vector, one junction stands for all of them: it awaits what the last
+//! phase sends there, and the junction before it. Cost: linear in the chunks, besides the trees that each message
 //! carries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::workload::{MessageId, Workload};
+use super::workload::{Message, MessageId, Workload};
 use crate::plan::Plan;
 use crate::plan::schedule::Csr;
 use crate::sim::numbers::numbers;
@@ -20,59 +20,91 @@ numbers! {
     JunctionId;
 }
 
+/// A chunk of a message, counted from 0.
+#[derive(Clone, Copy)]
+pub(super) struct ChunkOf {
+    pub message: MessageId,
+    pub chunk: u32,
+}
+
 /// All junctions of a workload.
 #[derive(Default)]
 pub(super) struct Junctions {
-    /// How many messages and junctions each awaits.
+    /// How many chunks and junctions each awaits.
     pub awaited: Vec<u32>,
-    /// The junctions that await each message.
-    pub behind: Csr<JunctionId>,
-    /// The messages that each junction releases.
-    pub releases: Csr<MessageId>,
+    /// The chunks that each junction releases.
+    pub releases: Csr<ChunkOf>,
     /// The junctions that await each junction.
     pub next: Csr<JunctionId>,
-    /// How many junctions each message waits for; nothing if there are none.
-    before: Vec<u32>,
-    awaits: Vec<(MessageId, JunctionId)>,
-    frees: Vec<(JunctionId, MessageId)>,
+    /// How many junctions each chunk waits for, message by message; nothing if there are none.
+    pub before: Vec<u32>,
+    /// The junctions that await each chunk, message by message.
+    behind: Csr<JunctionId>,
+    /// Where the chunks of each message begin.
+    first_chunk: Vec<u32>,
+    awaits: Vec<(ChunkOf, JunctionId)>,
+    frees: Vec<(JunctionId, ChunkOf)>,
     follows: Vec<(JunctionId, JunctionId)>,
 }
 
 impl Junctions {
-    /// Makes `later` wait for these messages, if there are any.
+    /// Makes `later` wait for these messages of one chunk each, if there are any.
     pub fn add(&mut self, earlier: impl Iterator<Item = MessageId>, later: MessageId) {
-        let mut earlier = earlier.peekable();
+        let mut earlier = earlier.map(|message| ChunkOf { message, chunk: 0 }).peekable();
         if earlier.peek().is_some() {
             let junction = self.new_junction(earlier);
-            self.frees.push((junction, later));
+            self.frees.push((junction, ChunkOf { message: later, chunk: 0 }));
         }
     }
 
-    /// Returns a new junction that awaits these messages.
-    fn new_junction(&mut self, earlier: impl Iterator<Item = MessageId>) -> JunctionId {
+    /// Returns a new junction that awaits these chunks.
+    fn new_junction(&mut self, earlier: impl Iterator<Item = ChunkOf>) -> JunctionId {
         let junction = JunctionId::new(self.awaited.len() as u32);
         let before = self.awaits.len();
-        self.awaits.extend(earlier.map(|message| (message, junction)));
+        self.awaits.extend(earlier.map(|chunk| (chunk, junction)));
         self.awaited.push((self.awaits.len() - before) as u32);
         junction
     }
 
-    /// Returns how many junctions a message waits for.
-    pub fn before(&self, message: MessageId) -> u32 {
-        self.before.get(message.index()).copied().unwrap_or(0)
+    /// Returns whether nothing waits for anything.
+    pub fn is_empty(&self) -> bool {
+        self.awaited.is_empty()
     }
 
-    /// Makes the lists of what waits for what, for so many messages.
-    pub fn link(&mut self, messages: usize) {
-        let junctions = self.awaited.len();
-        if junctions == 0 {
+    /// Returns what `counts`, one for each chunk as in `before`, says of a chunk; 0 if there are none.
+    pub fn of(&self, counts: &[u32], chunk: ChunkOf) -> u32 {
+        if counts.is_empty() { 0 } else { counts[self.place(chunk)] }
+    }
+
+    /// Returns where a chunk stands in `before`.
+    pub fn place(&self, chunk: ChunkOf) -> usize {
+        (self.first_chunk[chunk.message] + chunk.chunk) as usize
+    }
+
+    /// Returns the junctions that await a chunk.
+    pub fn behind(&self, chunk: ChunkOf) -> &[JunctionId] {
+        self.behind.row(self.place(chunk))
+    }
+
+    /// Makes the lists of what waits for what, for these messages.
+    pub fn link(&mut self, messages: &[Message]) {
+        if self.is_empty() {
             return;
         }
-        self.before = vec![0; messages];
-        self.frees.iter().for_each(|&(_, message)| self.before[message] += 1);
-        self.behind = rows(std::mem::take(&mut self.awaits), messages, MessageId::index);
-        self.releases = rows(std::mem::take(&mut self.frees), junctions, JunctionId::index);
-        self.next = rows(std::mem::take(&mut self.follows), junctions, JunctionId::index);
+        let mut chunks = 0;
+        for message in messages {
+            self.first_chunk.push(chunks);
+            chunks += message.chunks;
+        }
+        self.before = vec![0; chunks as usize];
+        let (awaits, frees) = (std::mem::take(&mut self.awaits), std::mem::take(&mut self.frees));
+        for &(_, chunk) in &frees {
+            let place = self.place(chunk);
+            self.before[place] += 1;
+        }
+        self.behind = rows(awaits, chunks as usize, |chunk| self.place(chunk));
+        self.releases = rows(frees, self.awaited.len(), JunctionId::index);
+        self.next = rows(std::mem::take(&mut self.follows), self.awaited.len(), JunctionId::index);
     }
 }
 
@@ -82,16 +114,27 @@ fn rows<A: Copy, B: Copy>(mut pairs: Vec<(A, B)>, count: usize, index: impl Fn(A
     Csr::of_pairs(count, pairs.into_iter().map(|(first, second)| (index(first), second)))
 }
 
+/// A place in the vector. Chunks end between units, so places count in parts of 2^-40 of a unit: the same places of
+/// different spans are the same number.
+type Place = u128;
+
+/// Returns the part of a span that a chunk of so many covers.
+fn part_of(span: &Range<u64>, chunk: u32, chunks: u32) -> Range<Place> {
+    let length = u128::from(span.end - span.start) << 40;
+    let place = |chunk: u32| (u128::from(span.start) << 40) + length * u128::from(chunk) / u128::from(chunks);
+    place(chunk)..place(chunk + 1)
+}
+
 /// Where a part of a rank's vector ends, and the junction that awaits all that has been sent there.
 #[derive(Clone, Copy)]
 struct Segment {
-    end: u64,
+    end: Place,
     junction: JunctionId,
 }
 
 /// What the phases so far send to each rank: parts of its vector that do not overlap, by where they start.
 pub(super) struct Received {
-    of_rank: Vec<BTreeMap<u64, Segment>>,
+    of_rank: Vec<BTreeMap<Place, Segment>>,
 }
 
 impl Received {
@@ -102,55 +145,60 @@ impl Received {
     /// Makes these messages, those of a phase, wait for what earlier phases send to their sources, and notes what they
     /// send themselves.
     pub fn join(&mut self, plan: &Plan, workload: &mut Workload, messages: impl Iterator<Item = MessageId>) {
-        let mut received: BTreeMap<(NodeId, u64, u64), Vec<MessageId>> = BTreeMap::new();
-        for id in messages {
-            let (source, target) = plan.lanes.ends_of(workload.messages[id].lane);
-            let mut spans: Vec<_> = workload.trees_of(id).map(|tree| plan.trees[tree as usize].span.clone()).collect();
+        let mut received: BTreeMap<(NodeId, Place, Place), Vec<ChunkOf>> = BTreeMap::new();
+        for message in messages {
+            let (source, target) = plan.lanes.ends_of(workload.messages[message].lane);
+            let mut spans: Vec<_> =
+                workload.trees_of(message).map(|tree| plan.trees[tree as usize].span.clone()).collect();
             spans.dedup();
-            self.wait(source, &spans, id, workload);
-            for span in spans.into_iter().filter(|span| !span.is_empty() && plan.topology.is_rank(target)) {
-                received.entry((target, span.start, span.end)).or_default().push(id);
+            let chunks = workload.messages[message].chunks;
+            for chunk in (0..chunks).map(|chunk| ChunkOf { message, chunk }) {
+                let parts: Vec<_> = spans.iter().map(|span| part_of(span, chunk.chunk, chunks)).collect();
+                self.wait(source, &parts, chunk, workload);
+                for part in parts.into_iter().filter(|part| !part.is_empty() && plan.topology.is_rank(target)) {
+                    received.entry((target, part.start, part.end)).or_default().push(chunk);
+                }
             }
         }
-        for ((rank, start, end), messages) in received {
-            self.note(rank, start..end, messages, workload);
+        for ((rank, start, end), chunks) in received {
+            self.note(rank, start..end, chunks, workload);
         }
     }
 
-    /// Makes a message wait for what is sent to its source.
-    fn wait(&self, source: NodeId, spans: &[Range<u64>], message: MessageId, workload: &mut Workload) {
+    /// Makes a chunk wait for what is sent to its source.
+    fn wait(&self, source: NodeId, parts: &[Range<Place>], chunk: ChunkOf, workload: &mut Workload) {
         let Some(segments) = self.of_rank.get(source.index()) else { return };
-        let awaited = spans.iter().flat_map(|span| overlapping(segments, span).map(|(_, segment)| segment.junction));
+        let awaited = parts.iter().flat_map(|part| overlapping(segments, part).map(|(_, segment)| segment.junction));
         let mut junctions: Vec<JunctionId> = awaited.collect();
         junctions.sort_unstable();
         junctions.dedup();
-        workload.junctions.frees.extend(junctions.into_iter().map(|junction| (junction, message)));
+        workload.junctions.frees.extend(junctions.into_iter().map(|junction| (junction, chunk)));
     }
 
-    /// Notes that these messages are sent to this part of a rank's vector.
-    fn note(&mut self, rank: NodeId, span: Range<u64>, messages: Vec<MessageId>, workload: &mut Workload) {
+    /// Notes that these chunks are sent to this part of a rank's vector.
+    fn note(&mut self, rank: NodeId, part: Range<Place>, chunks: Vec<ChunkOf>, workload: &mut Workload) {
         let junctions = &mut workload.junctions;
-        let junction = junctions.new_junction(messages.into_iter());
+        let junction = junctions.new_junction(chunks.into_iter());
         let segments = &mut self.of_rank[rank.index()];
-        let old: Vec<(u64, Segment)> = overlapping(segments, &span).collect();
+        let old: Vec<(Place, Segment)> = overlapping(segments, &part).collect();
         for (start, segment) in old {
             junctions.follows.push((segment.junction, junction));
             junctions.awaited[junction] += 1;
             segments.remove(&start);
-            if start < span.start {
-                segments.insert(start, Segment { end: span.start, ..segment });
+            if start < part.start {
+                segments.insert(start, Segment { end: part.start, ..segment });
             }
-            if span.end < segment.end {
-                segments.insert(span.end, segment);
+            if part.end < segment.end {
+                segments.insert(part.end, segment);
             }
         }
-        segments.insert(span.start, Segment { end: span.end, junction });
+        segments.insert(part.start, Segment { end: part.end, junction });
     }
 }
 
-/// Returns the segments that overlap a span, and where they start, the last one first.
-fn overlapping(segments: &BTreeMap<u64, Segment>, span: &Range<u64>) -> impl Iterator<Item = (u64, Segment)> {
-    let before_end = segments.range(..span.end).rev().map(|(&start, &segment)| (start, segment));
-    let start = span.start;
+/// Returns the segments that overlap a part of a vector, and where they start, the last one first.
+fn overlapping(segments: &BTreeMap<Place, Segment>, part: &Range<Place>) -> impl Iterator<Item = (Place, Segment)> {
+    let before_end = segments.range(..part.end).rev().map(|(&start, &segment)| (start, segment));
+    let start = part.start;
     before_end.take_while(move |(_, segment)| start < segment.end)
 }

@@ -2,7 +2,7 @@
 
 use super::calendar::Calendar;
 use super::filling::QueueId;
-use super::junctions::JunctionId;
+use super::junctions::{ChunkOf, JunctionId};
 use super::links::SharedLinks;
 use super::quantities::Instant;
 use super::workload::{self, GateId, MessageId, TreeHalf, Workload};
@@ -56,8 +56,10 @@ pub(super) struct Run {
     workload: Workload,
     progress: Vec<Progress>,
     passed: Vec<Passed>,
-    /// How many messages and junctions each junction still awaits.
+    /// How many chunks and junctions each junction still awaits.
     awaited: Vec<u32>,
+    /// How many junctions each chunk still waits for, message by message; nothing if there are none.
+    unopened: Vec<u32>,
     ports: Vec<Port>,
     calendar: Calendar,
     /// In which queue of the links each message waits.
@@ -86,8 +88,12 @@ impl Run {
             false => links.queue_of(job, message.lane),
         };
         let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
+        let junctions = |number| {
+            let chunk = ChunkOf { message: MessageId::new(number), chunk: 0 };
+            workload.junctions.of(&workload.junctions.before, chunk)
+        };
         let first = |(number, (message, &queue)): (u32, (_, &QueueId))| Progress {
-            obstacles: obstacles(message, links.route(queue)) + workload.junctions.before(MessageId::new(number)),
+            obstacles: obstacles(message, links.route(queue)) + junctions(number),
             ..Progress::default()
         };
         let ports = vec![Port::default(); workload.on_port.rows().len()];
@@ -96,6 +102,7 @@ impl Run {
             progress,
             passed: workload.gates.iter().map(closed).collect(),
             awaited: workload.junctions.awaited.clone(),
+            unopened: workload.junctions.before.clone(),
             ports,
             calendar: Calendar::default(),
             queue,
@@ -219,18 +226,19 @@ impl Run {
 
     /// Lets the next chunk of a message leave, if it waits for nothing.
     fn start_if_free(&mut self, id: MessageId, links: &mut SharedLinks) {
-        let progress = &mut self.progress[id];
-        if progress.obstacles > 0 {
+        if self.progress[id].obstacles > 0 {
             return;
         }
-        progress.started += 1;
-        let message = &self.workload.messages[id];
-        if progress.started < message.chunks {
+        self.progress[id].started += 1;
+        let (started, message) = (self.progress[id].started, &self.workload.messages[id]);
+        if started < message.chunks {
             // A message of several chunks is one part.
             let part = self.workload.parts_of[message.parts.start as usize];
             let gate = self.workload.parts[part as usize].before;
-            let closed = gate.is_some_and(|gate| self.passed[gate].chunks <= progress.started);
-            progress.obstacles = 1 + u32::from(closed);
+            let closed = gate.is_some_and(|gate| self.passed[gate].chunks <= started);
+            let chunk = ChunkOf { message: id, chunk: started };
+            let junctions = self.workload.junctions.of(&self.unopened, chunk);
+            self.progress[id].obstacles = 1 + u32::from(closed) + junctions;
         }
         if let Some(record) = &mut self.record {
             record.started[id] = self.now;
@@ -253,9 +261,10 @@ impl Run {
                 }
             }
         }
-        if received == self.workload.messages[id].chunks && !self.awaited.is_empty() {
-            for place in 0..self.workload.junctions.behind.row(id.index()).len() {
-                self.arrive(self.workload.junctions.behind.row(id.index())[place], links);
+        if !self.awaited.is_empty() {
+            let chunk = ChunkOf { message: id, chunk: received - 1 };
+            for number in 0..self.workload.junctions.behind(chunk).len() {
+                self.arrive(self.workload.junctions.behind(chunk)[number], links);
             }
         }
     }
@@ -266,12 +275,20 @@ impl Run {
         while let Some(junction) = reached {
             self.awaited[junction] -= 1;
             if self.awaited[junction] == 0 {
-                for place in 0..self.workload.junctions.releases.row(junction.index()).len() {
-                    self.clear_obstacle(self.workload.junctions.releases.row(junction.index())[place], links);
+                for number in 0..self.workload.junctions.releases.row(junction.index()).len() {
+                    self.release(self.workload.junctions.releases.row(junction.index())[number], links);
                 }
                 rest.extend(self.workload.junctions.next.row(junction.index()));
             }
             reached = rest.pop();
+        }
+    }
+
+    /// Takes off a junction for which a chunk waits.
+    fn release(&mut self, chunk: ChunkOf, links: &mut SharedLinks) {
+        self.unopened[self.workload.junctions.place(chunk)] -= 1;
+        if self.progress[chunk.message].started == chunk.chunk {
+            self.clear_obstacle(chunk.message, links);
         }
     }
 

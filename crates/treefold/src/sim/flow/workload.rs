@@ -4,8 +4,8 @@
 //! lane and step, in a stream one part, chunk after chunk. A *gate* stands wherever a tree goes on: it awaits a run of
 //! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's
 //! own part up, or its children's parts down). Because chunks stay in order on every edge, gates and messages need
-//! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each. What waits for
-//! whole messages, such as the next phase, is a *junction* (`junctions.rs`).
+//! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each. The next phase
+//! waits at *junctions* (`junctions.rs`).
 
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ pub(super) fn compile(plan: &Plan, routes: &LaneRoutes, size: Bytes) -> Workload
         }
     }
     workload.on_port = workload.messages_of_ports(routes, plan.topology.links().len());
-    workload.junctions.link(workload.messages.len());
+    workload.junctions.link(&workload.messages);
     workload
 }
 
