@@ -5,7 +5,8 @@
 //! far, and its prices say which further trees would help: those that cost less than 1 (`cheapest.rs`). The sum of
 //! prices times capacities, divided by the cost of the cheapest tree, bounds the rate of any packing (Farley 1990), so
 //! the result has its own certificate. Of the packings with the best rate a corner of the program is taken, with few
-//! and low trees; small vectors get lower trees. If at most K trees are allowed, see `packing/limits.rs`.
+//! and low trees; small vectors get lower or fewer trees, also of those that MTree grows, which are low. If at most K
+//! trees are allowed, see `packing/limits.rs`.
 //!
 //! Cost: a linear program and a search for cheap trees in each round, which is seconds in all on networks of a few
 //! hundred links. On large networks `auto` leaves this algorithm out.
@@ -49,6 +50,10 @@ const WORTH_LOWERING: f64 = 0.01;
 const WORTH_ORDER: f64 = 0.02;
 /// The limits of height for plans of small vectors, as multiples of the lowest tree's height.
 const LEVELS: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
+/// How many trees packings of few trees have, or would have if each carried the least rate.
+const FEW: [usize; 5] = [27, 18, 12, 8, 6];
+/// The most trees times resources for that.
+const MOST_ENTRIES_OF_FEW: usize = 1 << 17;
 /// How many corners of a program are tried, and the most trees times resources for that.
 const CORNERS: usize = 6;
 const MOST_ENTRIES: usize = 1 << 18;
@@ -147,12 +152,7 @@ fn lesser(topology: &Arc<Topology>, listener: Listener) -> Result<Arc<Vec<Vec<Ra
         let lowest = heights.iter().copied().min().unwrap_or(0);
         let mut levels = LEVELS.map(|factor| (lowest as f64 * factor) as u64).to_vec();
         levels.dedup();
-        let mut lower = Vec::new();
-        for low in levels.into_iter().map(|level| pool.within(level, Heights::Latency)) {
-            if low.len() < pool.len() {
-                lower.extend(corners(&low, listener)?);
-            }
-        }
+        let mut lower = of_low_trees(topology, pool, &levels, listener)?;
         lower.extend(corners(pool, listener)?.into_iter().skip(1));
         let fewer = of_equal_rate(topology).iter().map(|few| few.rated(&best_of(few))).collect::<Vec<_>>();
         let grown = grown(topology, listener)?;
@@ -280,6 +280,31 @@ fn corners(pool: &Pool, listener: Listener) -> Result<Vec<Vec<Rated>>> {
     }
     found.extend((pool.len() <= MIDDLE).then(|| pool.columns.priced().rates));
     Ok(found.into_iter().map(|rates| pool.rated(&rates)).collect())
+}
+
+/// Returns packings within each limit of height, also of the trees that MTree grows, which are low.
+fn of_low_trees(topology: &Arc<Topology>, pool: &Pool, levels: &[u64], listener: Listener) -> Result<Vec<Vec<Rated>>> {
+    let mut pool = pool.clone();
+    pool.extend(limits::grown_again(topology, &Options::default().limits())?);
+    let mut pools: Vec<Pool> = levels.iter().map(|&level| pool.within(level, Heights::Latency)).collect();
+    pools.dedup_by_key(|low| low.len());
+    let mut found = Vec::new();
+    for low in &pools {
+        found.extend(corners(low, listener)?);
+        if low.columns.entries() <= MOST_ENTRIES_OF_FEW {
+            found.extend(few_of(low));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns packings of few trees, and of trees that all carry much. Corners may have the same rate with many narrow
+/// trees, which are slow for small vectors.
+fn few_of(pool: &Pool) -> Vec<Vec<Rated>> {
+    let most = total(&best_of(pool));
+    let few = pool.columns.trimmed_in_turn(FEW.map(|few| (few, 0.0)));
+    let wide = pool.columns.trimmed_in_turn(FEW.map(|few| (pool.len(), most / few as f64)));
+    few.iter().chain(&wide).map(|rates| pool.rated(rates)).filter(|rated| !rated.is_empty()).collect()
 }
 
 /// Returns the rates with the largest sum.

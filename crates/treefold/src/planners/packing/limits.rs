@@ -13,7 +13,7 @@ use crate::misfit;
 use crate::planners::cheapest::cheapest_tree;
 use crate::planners::pool::Pool;
 use crate::planners::shares::{self, total};
-use crate::planners::spanning::{Rated, Resources};
+use crate::planners::spanning::{Rated, Resources, SpanningTree};
 use crate::planners::{Heights, Listener, Options, blink, gost, mtree, planner_named};
 use crate::topology::{NodeId, Topology};
 
@@ -60,14 +60,10 @@ fn add_solved(
     limits: &Options,
     listener: Listener,
 ) -> Result<()> {
-    let is_small = topology.ranks() as usize * topology.links().len() <= GROWN_AGAIN;
     if let Some(solved) = fitting(mtree::solve(topology, limits, listener))? {
         pool.extend(solved.grown.trees.iter().map(|rated| rated.tree.clone()));
         starts.push(solved.shares.clone());
-        for seed in 0..if is_small { SEEDS } else { 0 } {
-            let grown = fitting(gost::grow(topology, &Options { seed, ..limits.clone() }))?;
-            pool.extend(grown.into_iter().flat_map(|grown| grown.trees).map(|rated| rated.tree));
-        }
+        pool.extend(grown_again(topology, limits)?);
     }
     if planner_named("blink")?.is_quick(topology)
         && let Some(few) = fitting(blink::solve(topology, limits.trees, listener))?
@@ -75,6 +71,17 @@ fn add_solved(
         starts.push(few.rated.clone());
     }
     Ok(())
+}
+
+/// Returns the trees that MTree grows from some random starts, which are low; none on large networks.
+pub(super) fn grown_again(topology: &Arc<Topology>, limits: &Options) -> Result<Vec<SpanningTree>> {
+    let is_small = topology.ranks() as usize * topology.links().len() <= GROWN_AGAIN;
+    let mut trees = Vec::new();
+    for seed in 0..if is_small { SEEDS } else { 0 } {
+        let grown = fitting(gost::grow(topology, &Options { seed, ..limits.clone() }))?;
+        trees.extend(grown.into_iter().flat_map(|grown| grown.trees).map(|rated| rated.tree));
+    }
+    Ok(trees)
 }
 
 /// Returns the trees within the limit of height.

@@ -69,7 +69,7 @@ impl<'a> Corner<'a> {
 }
 
 /// Returns gains that differ a little at random.
-fn tilted(gains: Vec<f64>) -> Vec<f64> {
+pub(super) fn tilted(gains: Vec<f64>) -> Vec<f64> {
     let mut random = Random::new(1);
     gains.into_iter().map(|gain| gain + TILT * random.unit()).collect()
 }
