@@ -258,10 +258,10 @@ fn unstable_balances_are_told_from_faults() {
 }
 
 /// A part of a rank's vector is sent on as soon as it is there, no matter what happens to other parts: to the vector's
-/// rest in other trees, or to other chunks of the same tree.
+/// rest in other trees, or to other chunks of the same tree. Parts of one message are taken together.
 #[test]
-fn parts_of_a_vector_do_not_wait_for_each_other() {
-    for (spec, size, chunks) in [("mesh:2x5", 20, 1), ("torus:2x2x2", 6144, 2)] {
+fn parts_of_a_vector_wait_for_each_other_only_in_one_message() {
+    for (spec, size, chunks) in [("mesh:2x5", 20, 1), ("torus:2x2x2", 6144, 2), ("torus:2x2x2", 345_601, 3)] {
         let plan = planners::plan("hierarchical", &crate::common::spec(spec), &Options::default()).unwrap();
         assert_same_times(&cut_coarsely(plan, size, chunks), size);
     }

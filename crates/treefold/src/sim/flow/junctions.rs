@@ -145,45 +145,49 @@ impl Received {
     /// Makes these messages, those of a phase, wait for what earlier phases send to their sources, and notes what they
     /// send themselves.
     pub fn join(&mut self, plan: &Plan, workload: &mut Workload, messages: impl Iterator<Item = MessageId>) {
-        let mut received: BTreeMap<(NodeId, Place, Place), Vec<ChunkOf>> = BTreeMap::new();
+        let mut received: BTreeMap<(NodeId, Place, Place), Arrival> = BTreeMap::new();
         for message in messages {
             let (source, target) = plan.lanes.ends_of(workload.messages[message].lane);
-            let mut spans: Vec<_> =
-                workload.trees_of(message).map(|tree| plan.trees[tree as usize].span.clone()).collect();
-            spans.dedup();
-            let chunks = workload.messages[message].chunks;
+            let (spans, chunks) = (spans_of(plan, workload, message), workload.messages[message].chunks);
+            let taken: Vec<_> = workload.taken_by(message).flat_map(|other| spans_of(plan, workload, other)).collect();
             for chunk in (0..chunks).map(|chunk| ChunkOf { message, chunk }) {
-                let parts: Vec<_> = spans.iter().map(|span| part_of(span, chunk.chunk, chunks)).collect();
-                self.wait(source, &parts, chunk, workload);
-                for part in parts.into_iter().filter(|part| !part.is_empty() && plan.topology.is_rank(target)) {
-                    received.entry((target, part.start, part.end)).or_default().push(chunk);
+                let part = |span: &Range<u64>| part_of(span, chunk.chunk, chunks);
+                let awaited = self.at(source, spans.iter().chain(&taken).map(part));
+                workload.junctions.frees.extend(awaited.into_iter().map(|junction| (junction, chunk)));
+                if !plan.topology.is_rank(target) {
+                    continue;
+                }
+                let before = if spans.len() > 1 { self.at(target, spans.iter().map(part)) } else { Vec::new() };
+                for part in spans.iter().map(part).filter(|part| !part.is_empty()) {
+                    let arrival = received.entry((target, part.start, part.end)).or_default();
+                    arrival.chunks.push(chunk);
+                    arrival.before.extend(&before);
                 }
             }
         }
-        for ((rank, start, end), chunks) in received {
-            self.note(rank, start..end, chunks, workload);
+        for ((rank, start, end), arrival) in received {
+            self.note(rank, start..end, arrival, &mut workload.junctions);
         }
     }
 
-    /// Makes a chunk wait for what is sent to its source.
-    fn wait(&self, source: NodeId, parts: &[Range<Place>], chunk: ChunkOf, workload: &mut Workload) {
-        let Some(segments) = self.of_rank.get(source.index()) else { return };
-        let awaited = parts.iter().flat_map(|part| overlapping(segments, part).map(|(_, segment)| segment.junction));
-        let mut junctions: Vec<JunctionId> = awaited.collect();
+    /// Returns the junctions of these parts of a node's vector.
+    fn at(&self, node: NodeId, parts: impl Iterator<Item = Range<Place>>) -> Vec<JunctionId> {
+        let Some(segments) = self.of_rank.get(node.index()) else { return Vec::new() };
+        let found = parts.flat_map(|part| overlapping(segments, &part).collect::<Vec<_>>());
+        let mut junctions: Vec<JunctionId> = found.map(|(_, segment)| segment.junction).collect();
         junctions.sort_unstable();
         junctions.dedup();
-        workload.junctions.frees.extend(junctions.into_iter().map(|junction| (junction, chunk)));
+        junctions
     }
 
-    /// Notes that these chunks are sent to this part of a rank's vector.
-    fn note(&mut self, rank: NodeId, part: Range<Place>, chunks: Vec<ChunkOf>, workload: &mut Workload) {
-        let junctions = &mut workload.junctions;
+    /// Notes what is sent to this part of a rank's vector.
+    fn note(&mut self, rank: NodeId, part: Range<Place>, arrival: Arrival, junctions: &mut Junctions) {
+        let Arrival { chunks, mut before } = arrival;
         let junction = junctions.new_junction(chunks.into_iter());
         let segments = &mut self.of_rank[rank.index()];
         let old: Vec<(Place, Segment)> = overlapping(segments, &part).collect();
         for (start, segment) in old {
-            junctions.follows.push((segment.junction, junction));
-            junctions.awaited[junction] += 1;
+            before.push(segment.junction);
             segments.remove(&start);
             if start < part.start {
                 segments.insert(start, Segment { end: part.start, ..segment });
@@ -192,8 +196,28 @@ impl Received {
                 segments.insert(part.end, segment);
             }
         }
+        before.sort_unstable();
+        before.dedup();
+        junctions.awaited[junction] += before.len() as u32;
+        junctions.follows.extend(before.into_iter().map(|earlier| (earlier, junction)));
         segments.insert(part.start, Segment { end: part.end, junction });
     }
+}
+
+/// Chunks that are sent to one part of a rank's vector.
+#[derive(Default)]
+struct Arrival {
+    chunks: Vec<ChunkOf>,
+    /// Junctions of other parts that come with the same messages: a message is taken as a whole, when what was sent
+    /// before to any of its parts is there.
+    before: Vec<JunctionId>,
+}
+
+/// Returns the spans of what travels together.
+fn spans_of(plan: &Plan, workload: &Workload, message: MessageId) -> Vec<Range<u64>> {
+    let mut spans: Vec<_> = workload.trees_of(message).map(|tree| plan.trees[tree as usize].span.clone()).collect();
+    spans.dedup();
+    spans
 }
 
 /// Returns the segments that overlap a part of a vector, and where they start, the last one first.

@@ -129,6 +129,16 @@ impl Workload {
         self.parts_of[parts.start as usize..parts.end as usize].iter().map(|&part| self.half_of(part).tree)
     }
 
+    /// Returns the messages of several parts that must have been taken before `message` leaves.
+    pub fn taken_by(&self, message: MessageId) -> impl Iterator<Item = MessageId> {
+        let parts = &self.messages[message].parts;
+        let parts = self.parts_of[parts.start as usize..parts.end as usize].iter().map(|&part| part as usize);
+        let gates = parts.filter_map(|part| self.parts[part].before);
+        let awaited = gates.flat_map(|gate| self.gates[gate].awaits.clone());
+        let messages = awaited.map(|part| self.parts[part as usize].message);
+        messages.filter(|&message| self.messages[message].parts.len() > 1)
+    }
+
     fn half_of(&self, part: u32) -> TreeHalf {
         self.halves[self.halves.partition_point(|half| half.first_part <= part) - 1]
     }
