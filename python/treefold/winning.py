@@ -62,7 +62,7 @@ def winners(
     Example:
         >>> found = treefold.winners(["torus:4x4", "b4"], "ring,swing,packing", sizes_bytes=["64KiB", "64MiB"])
         >>> [(each.network, each.algorithm, f"{each.over.ring:.2f} x") for each in found]
-        [('torus:4x4', 'swing', '3.90 x'), ('torus:4x4', 'swing', '4.00 x'), ('b4', 'packing', '6.22 x'), ...]
+        [('torus:4x4', 'swing', '3.90 x'), ('torus:4x4', 'swing', '4.00 x'), ('b4', 'packing', '6.53 x'), ...]
 
     """
     loaded = _distinct(networks)
