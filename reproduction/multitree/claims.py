@@ -72,7 +72,7 @@ RING_ORDERS: dict[str, str] = {
 _RING_TOLERANCE, _TOLERANCE = 0.005, 0.05
 """A ring has neither contention nor ties, which in both simulators are up to chance: its cycles are to be the same."""
 _RIVALS = ("ring", "dbtree", "ring2d", "hdrm")
-OTHERS = ("swing", "bine", "hierarchical", "bucket", "packing", "forest", "recursive-doubling")
+OTHERS = ("swing", "bine", "hierarchical", "bucket", "packing", "forest", "recursive-doubling", "nccl")
 """Algorithms that are not in the paper, in the order of their looks; one that is added here is shown and compared."""
 _MESSAGE = "multitree, message-based"
 _FREE = "multitree, no lockstep"

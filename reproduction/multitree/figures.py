@@ -37,8 +37,8 @@ _ORDER = (
 )
 """This order gives an algorithm one look in all figures."""
 
-_ONLY_ON = {"bucket": GRIDS, "hierarchical": FABRICS}
-"""Where those are shown that do not fit all networks. On grids, `bucket` shows what rows and columns give."""
+_ONLY_ON = {"bucket": GRIDS}
+"""Where those are shown that do not fit all networks."""
 _FOR_SMALL = ("recursive-doubling",)
 """Nobody takes these for more than the text's small sizes, at which they send several times what others send."""
 _BESIDE = ("multiring (ours)", "multitree")
