@@ -21,6 +21,7 @@ NETWORKS = (
     "dgx2:planes=6",
     "random:n=8,links=12,seed=1",
     "b4:skew=0.5,seed=1",
+    "mesh:3x4",
     "cluster:nodes=2,gpus=4,rails=4",
 )
 """One of these fits each algorithm, and shows the effect of each of its options."""

@@ -147,7 +147,7 @@ def test_limits_bind_or_are_refused():
 
 
 def test_small_vectors_get_fewer_or_lower_trees():
-    network = treefold.topology("b4:skew=0.5,seed=1")
+    network = treefold.topology("random:n=16,links=40,seed=4")
     plans = {size: treefold.plan(network, "packing", size_bytes=size) for size in (1 << 10, 1 << 40)}
     seconds = {size: treefold.simulate(plan, size_bytes=1 << 10).time_s for size, plan in plans.items()}
     assert seconds[1 << 10] < 0.8 * seconds[1 << 40]
