@@ -138,16 +138,15 @@ impl Columns {
     /// Returns rates of at most `most_trees` trees, none below `least_rate`; good, but not the best.
     ///
     /// The program is solved at a corner, where few trees carry anything. As long as they are too many, the trees that
-    /// carry least are closed, and it is solved again. If none is closed, the result is the optimum.
+    /// carry least are closed, and it is solved again. If none is closed, the result is all but the optimum.
     pub fn trimmed(&self, most_trees: usize, least_rate: f64) -> Vec<f64> {
         let [rates] = self.trimmed_in_turn([(most_trees, least_rate)]);
         rates
     }
 
-    /// Returns `trimmed` rates under several limits, each tighter than the one before. Where all trees gain the same,
-    /// the simplex method may go round and round among corners of the same rate, so gains are tilted.
+    /// Returns `trimmed` rates under several limits, each tighter than the one before.
     pub fn trimmed_in_turn<const COUNT: usize>(&self, limits: [(usize, f64); COUNT]) -> [Vec<f64>; COUNT] {
-        let mut corner = Corner::new(self, corner::tilted(vec![1.0; self.len()]));
+        let mut corner = Corner::of_equal_gains(self);
         limits.map(|(most_trees, least_rate)| self.trim(&mut corner, most_trees, least_rate))
     }
 

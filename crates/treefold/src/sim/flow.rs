@@ -6,7 +6,7 @@
 //! step to end elsewhere. While on its route a message occupies all links of its route at one rate, at most the least
 //! fair share among them, and in a paced stream at most its tree's part of what the busiest link allows; latency delays
 //! its receipt and occupies nothing; overhead occupies the links. A phase begins on each rank when what the phases
-//! before send there has been received, part by part of the vector. Several jobs share the links message by message.
+//! before send there has been received, chunk by chunk of the vector. Several jobs share the links message by message.
 //! Background traffic takes a share of each link, which is then narrower for all.
 //!
 //! Cost: a few hundred nanoseconds a message that meets no other; else see `links`.

@@ -33,7 +33,12 @@ impl Buffers {
 }
 
 /// The copies that read from or write to each buffer.
-pub(super) struct CopiesAt(HashMap<BufferId, Vec<(Range<u64>, TransferId)>>, u64);
+pub(super) struct CopiesAt {
+    /// The copies of each buffer, in the order of their elements.
+    at: HashMap<BufferId, Vec<(Range<u64>, TransferId)>>,
+    /// The most elements of a copy.
+    longest: u64,
+}
 
 impl CopiesAt {
     /// Lists these copies, the first of which is transfer `first`.
@@ -46,23 +51,23 @@ impl CopiesAt {
         }
         at.values_mut().for_each(|copies| copies.sort_unstable_by_key(|(elements, _)| elements.start));
         let longest = copies.iter().map(|copy| copy.elements.end - copy.elements.start).max();
-        Self(at, longest.unwrap_or(0))
+        Self { at, longest: longest.unwrap_or(0) }
     }
 
-    /// Returns the copies of elements of `piece` at a buffer. Cost: a search, and a look at those near the piece.
+    /// Returns the copies of elements of `piece` at a buffer. Cost: a search, and a look at those that begin no farther
+    /// before the piece than the longest copy is long.
     pub fn meeting(&self, buffer: BufferId, piece: &Range<u64>) -> impl Iterator<Item = TransferId> {
-        let Self(at, longest) = self;
-        let copies = at.get(&buffer).map_or(&[][..], Vec::as_slice);
-        let first = copies.partition_point(|(elements, _)| elements.start + longest <= piece.start);
+        let copies = self.at.get(&buffer).map_or(&[][..], Vec::as_slice);
+        let first = copies.partition_point(|(elements, _)| elements.start + self.longest <= piece.start);
         let piece = piece.clone();
         let near = copies[first..].iter().take_while(move |(elements, _)| elements.start < piece.end);
         near.filter(move |(elements, _)| piece.start < elements.end).map(|&(_, id)| id)
     }
 }
 
-/// Assigns the buffers of a phase whose trees have so many chunks. A switch gets a buffer for each tree. Where the
-/// spans of a phase overlap, a rank that sends into a tree that does not deliver to it sends from a copy, chunk by
-/// chunk; leaves of trees over the same span share one.
+/// Assigns the buffers of a phase whose trees are cut into so many chunks each. A switch gets a buffer for each tree.
+/// Where the spans of a phase overlap, a rank that sends into a tree that does not deliver to it sends from a copy,
+/// chunk by chunk; leaves of trees over the same span share one.
 pub(super) fn assign_buffers(plan: &Plan, phase: &Phase, chunks: &[u32], schedule: &mut Schedule) -> Buffers {
     let mut buffers = Buffers::default();
     // Where each rank is sent its own block, the blocks of every root have their own numbers, so nothing overlaps.

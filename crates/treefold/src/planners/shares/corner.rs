@@ -10,7 +10,7 @@ use crate::random::Random;
 
 /// The largest scaled rate that counts as none.
 pub(super) const NOTHING: f64 = 1e-7;
-/// The part by which gains of trees differ at random, where the simplex method would take long.
+/// The part by which gains of trees differ at random, where they would be equal or the simplex method would take long.
 const TILT: f64 = 2e-5;
 /// The largest scaled rate near a corner that counts as none.
 const LITTLE: f64 = 3e-5;
@@ -42,6 +42,13 @@ impl<'a> Corner<'a> {
         Self { columns, solver }
     }
 
+    /// Returns the program that maximises the sum of rates. Where all gains are equal, the simplex method may go round
+    /// and round among corners of the same rate, so they are tilted: the sum is the largest but for `TILT`.
+    pub fn of_equal_gains(columns: &'a Columns) -> Self {
+        let gains = vec![1.0; columns.len()];
+        Self::new(columns, if columns.is_large() { gains } else { tilted(gains) })
+    }
+
     /// Returns the best rates.
     pub fn rates(&mut self) -> Vec<f64> {
         match &mut self.solver {
@@ -69,7 +76,7 @@ impl<'a> Corner<'a> {
 }
 
 /// Returns gains that differ a little at random.
-pub(super) fn tilted(gains: Vec<f64>) -> Vec<f64> {
+fn tilted(gains: Vec<f64>) -> Vec<f64> {
     let mut random = Random::new(1);
     gains.into_iter().map(|gain| gain + TILT * random.unit()).collect()
 }

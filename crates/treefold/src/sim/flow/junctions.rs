@@ -1,10 +1,12 @@
 //! What waits for messages of other phases and trees: partial sums that several trees share, and later phases.
 //!
-//! A *junction* awaits chunks of messages, and other junctions; then it releases chunks, and counts for the junctions
-//! that await it. A phase begins on a rank, and with a part of the vector, when all that earlier phases send there has
-//! been received. For each part of each rank's vector, one junction stands for all of them: it awaits what the last
-//! phase sends there, and the junction before it. Cost: linear in the chunks, besides the trees that each message
-//! carries.
+//! A *junction* awaits grains of messages, and other junctions; then it releases grains, and counts for the junctions
+//! that await it. A *grain* is a chunk, or a run of chunks where a message has more than `MOST_GRAINS`. A phase begins
+//! on a rank, and with a part of the vector, when all that earlier phases send there has been received. For each part
+//! of each rank's vector, one junction stands for all of them: it awaits what the last phase sends there, and the
+//! junction before it. A message of several parts is taken as a whole, when what was sent before to any of its parts is
+//! there.
+//! Cost: linear in the grains and in the pairs of them that meet in a vector, but for sorting.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,48 +22,73 @@ numbers! {
     JunctionId;
 }
 
-/// A chunk of a message, counted from 0.
+/// The most grains of a message. More would show little that these do not, and take memory.
+const MOST_GRAINS: u32 = 32;
+
+/// A grain of a message, counted from 0.
 #[derive(Clone, Copy)]
-pub(super) struct ChunkOf {
+pub(super) struct Grain {
     pub message: MessageId,
-    pub chunk: u32,
+    pub number: u32,
+}
+
+impl Message {
+    fn grains(&self) -> u32 {
+        self.chunks.min(MOST_GRAINS)
+    }
+
+    /// Returns the first chunk of a grain; of the grain behind the last, the number of chunks.
+    fn first_chunk(&self, grain: u32) -> u32 {
+        (u64::from(grain) * u64::from(self.chunks) / u64::from(self.grains())) as u32
+    }
+
+    /// Returns the grain that begins with a chunk, if one does.
+    pub fn grain_from(&self, chunk: u32) -> Option<u32> {
+        let grain = ((u64::from(chunk) + 1) * u64::from(self.grains()) - 1) / u64::from(self.chunks);
+        (self.first_chunk(grain as u32) == chunk).then_some(grain as u32)
+    }
+
+    /// Returns the grain that ends with a chunk, if one does.
+    pub fn grain_to(&self, chunk: u32) -> Option<u32> {
+        if chunk + 1 == self.chunks { Some(self.grains() - 1) } else { self.grain_from(chunk + 1).map(|next| next - 1) }
+    }
 }
 
 /// All junctions of a workload.
 #[derive(Default)]
 pub(super) struct Junctions {
-    /// How many chunks and junctions each awaits.
+    /// How many grains and junctions each awaits.
     pub awaited: Vec<u32>,
-    /// The chunks that each junction releases.
-    pub releases: Csr<ChunkOf>,
+    /// The grains that each junction releases.
+    pub releases: Csr<Grain>,
     /// The junctions that await each junction.
     pub next: Csr<JunctionId>,
-    /// How many junctions each chunk waits for, message by message; nothing if there are none.
+    /// How many junctions each grain waits for, message by message; nothing if there are none.
     pub before: Vec<u32>,
-    /// The junctions that await each chunk, message by message.
+    /// The junctions that await each grain, message by message.
     behind: Csr<JunctionId>,
-    /// Where the chunks of each message begin.
-    first_chunk: Vec<u32>,
-    awaits: Vec<(ChunkOf, JunctionId)>,
-    frees: Vec<(JunctionId, ChunkOf)>,
+    /// Where the grains of each message begin.
+    first_grain: Vec<u32>,
+    awaits: Vec<(Grain, JunctionId)>,
+    frees: Vec<(JunctionId, Grain)>,
     follows: Vec<(JunctionId, JunctionId)>,
 }
 
 impl Junctions {
     /// Makes `later` wait for these messages of one chunk each, if there are any.
     pub fn add(&mut self, earlier: impl Iterator<Item = MessageId>, later: MessageId) {
-        let mut earlier = earlier.map(|message| ChunkOf { message, chunk: 0 }).peekable();
+        let mut earlier = earlier.map(|message| Grain { message, number: 0 }).peekable();
         if earlier.peek().is_some() {
             let junction = self.new_junction(earlier);
-            self.frees.push((junction, ChunkOf { message: later, chunk: 0 }));
+            self.frees.push((junction, Grain { message: later, number: 0 }));
         }
     }
 
-    /// Returns a new junction that awaits these chunks.
-    fn new_junction(&mut self, earlier: impl Iterator<Item = ChunkOf>) -> JunctionId {
+    /// Returns a new junction that awaits these grains.
+    fn new_junction(&mut self, earlier: impl Iterator<Item = Grain>) -> JunctionId {
         let junction = JunctionId::new(self.awaited.len() as u32);
         let before = self.awaits.len();
-        self.awaits.extend(earlier.map(|chunk| (chunk, junction)));
+        self.awaits.extend(earlier.map(|grain| (grain, junction)));
         self.awaited.push((self.awaits.len() - before) as u32);
         junction
     }
@@ -71,19 +98,19 @@ impl Junctions {
         self.awaited.is_empty()
     }
 
-    /// Returns what `counts`, one for each chunk as in `before`, says of a chunk; 0 if there are none.
-    pub fn of(&self, counts: &[u32], chunk: ChunkOf) -> u32 {
-        if counts.is_empty() { 0 } else { counts[self.place(chunk)] }
+    /// Returns the count of a grain in a list as `before` is; 0 where the list is empty.
+    pub fn count_of(&self, counts: &[u32], grain: Grain) -> u32 {
+        if counts.is_empty() { 0 } else { counts[self.index_of(grain)] }
     }
 
-    /// Returns where a chunk stands in `before`.
-    pub fn place(&self, chunk: ChunkOf) -> usize {
-        (self.first_chunk[chunk.message] + chunk.chunk) as usize
+    /// Returns where a grain stands in `before`.
+    pub fn index_of(&self, grain: Grain) -> usize {
+        (self.first_grain[grain.message] + grain.number) as usize
     }
 
-    /// Returns the junctions that await a chunk.
-    pub fn behind(&self, chunk: ChunkOf) -> &[JunctionId] {
-        self.behind.row(self.place(chunk))
+    /// Returns the junctions that await a grain.
+    pub fn behind(&self, grain: Grain) -> &[JunctionId] {
+        self.behind.row(self.index_of(grain))
     }
 
     /// Makes the lists of what waits for what, for these messages.
@@ -91,18 +118,18 @@ impl Junctions {
         if self.is_empty() {
             return;
         }
-        let mut chunks = 0;
+        let mut grains = 0;
         for message in messages {
-            self.first_chunk.push(chunks);
-            chunks += message.chunks;
+            self.first_grain.push(grains);
+            grains += message.grains();
         }
-        self.before = vec![0; chunks as usize];
+        self.before = vec![0; grains as usize];
         let (awaits, frees) = (std::mem::take(&mut self.awaits), std::mem::take(&mut self.frees));
-        for &(_, chunk) in &frees {
-            let place = self.place(chunk);
-            self.before[place] += 1;
+        for &(_, grain) in &frees {
+            let index = self.index_of(grain);
+            self.before[index] += 1;
         }
-        self.behind = rows(awaits, chunks as usize, |chunk| self.place(chunk));
+        self.behind = rows(awaits, grains as usize, |grain| self.index_of(grain));
         self.releases = rows(frees, self.awaited.len(), JunctionId::index);
         self.next = rows(std::mem::take(&mut self.follows), self.awaited.len(), JunctionId::index);
     }
@@ -118,11 +145,11 @@ fn rows<A: Copy, B: Copy>(mut pairs: Vec<(A, B)>, count: usize, index: impl Fn(A
 /// different spans are the same number.
 type Place = u128;
 
-/// Returns the part of a span that a chunk of so many covers.
-fn part_of(span: &Range<u64>, chunk: u32, chunks: u32) -> Range<Place> {
+/// Returns the part of a span that a grain of a message covers.
+fn part_of(span: &Range<u64>, message: &Message, grain: u32) -> Range<Place> {
     let length = u128::from(span.end - span.start) << 40;
-    let place = |chunk: u32| (u128::from(span.start) << 40) + length * u128::from(chunk) / u128::from(chunks);
-    place(chunk)..place(chunk + 1)
+    let place = |chunk: u32| (u128::from(span.start) << 40) + length * u128::from(chunk) / u128::from(message.chunks);
+    place(message.first_chunk(grain))..place(message.first_chunk(grain + 1))
 }
 
 /// Where a part of a rank's vector ends, and the junction that awaits all that has been sent there.
@@ -146,27 +173,41 @@ impl Received {
     /// send themselves.
     pub fn join(&mut self, plan: &Plan, workload: &mut Workload, messages: impl Iterator<Item = MessageId>) {
         let mut received: BTreeMap<(NodeId, Place, Place), Arrival> = BTreeMap::new();
-        for message in messages {
-            let (source, target) = plan.lanes.ends_of(workload.messages[message].lane);
-            let (spans, chunks) = (spans_of(plan, workload, message), workload.messages[message].chunks);
-            let taken: Vec<_> = workload.taken_by(message).flat_map(|other| spans_of(plan, workload, other)).collect();
-            for chunk in (0..chunks).map(|chunk| ChunkOf { message, chunk }) {
-                let part = |span: &Range<u64>| part_of(span, chunk.chunk, chunks);
-                let awaited = self.at(source, spans.iter().chain(&taken).map(part));
-                workload.junctions.frees.extend(awaited.into_iter().map(|junction| (junction, chunk)));
-                if !plan.topology.is_rank(target) {
-                    continue;
-                }
+        for id in messages {
+            self.wait(plan, workload, id);
+            let message = &workload.messages[id];
+            let target = plan.lanes.ends_of(message.lane).1;
+            if !plan.topology.is_rank(target) {
+                continue;
+            }
+            let spans = spans_of(plan, workload, id);
+            for number in 0..message.grains() {
+                let part = |span: &Range<u64>| part_of(span, message, number);
+                // Those of a single part are found when it is noted.
                 let before = if spans.len() > 1 { self.at(target, spans.iter().map(part)) } else { Vec::new() };
                 for part in spans.iter().map(part).filter(|part| !part.is_empty()) {
                     let arrival = received.entry((target, part.start, part.end)).or_default();
-                    arrival.chunks.push(chunk);
+                    arrival.grains.push(Grain { message: id, number });
                     arrival.before.extend(&before);
                 }
             }
         }
         for ((rank, start, end), arrival) in received {
             self.note(rank, start..end, arrival, &mut workload.junctions);
+        }
+    }
+
+    /// Makes a message wait for what earlier phases send to its source: to its own parts, and to those of messages of
+    /// several parts that its source must take before.
+    fn wait(&self, plan: &Plan, workload: &mut Workload, id: MessageId) {
+        let mut spans = spans_of(plan, workload, id);
+        spans.extend(workload.taken_before(id).into_iter().flat_map(|other| spans_of(plan, workload, other)));
+        let (spans, message) = (joined(spans), &workload.messages[id]);
+        let source = plan.lanes.ends_of(message.lane).0;
+        for number in 0..message.grains() {
+            let awaited = self.at(source, spans.iter().map(|span| part_of(span, message, number)));
+            let grain = Grain { message: id, number };
+            workload.junctions.frees.extend(awaited.into_iter().map(|junction| (junction, grain)));
         }
     }
 
@@ -182,8 +223,8 @@ impl Received {
 
     /// Notes what is sent to this part of a rank's vector.
     fn note(&mut self, rank: NodeId, part: Range<Place>, arrival: Arrival, junctions: &mut Junctions) {
-        let Arrival { chunks, mut before } = arrival;
-        let junction = junctions.new_junction(chunks.into_iter());
+        let Arrival { grains, mut before } = arrival;
+        let junction = junctions.new_junction(grains.into_iter());
         let segments = &mut self.of_rank[rank.index()];
         let old: Vec<(Place, Segment)> = overlapping(segments, &part).collect();
         for (start, segment) in old {
@@ -204,12 +245,11 @@ impl Received {
     }
 }
 
-/// Chunks that are sent to one part of a rank's vector.
+/// Grains that are sent to one part of a rank's vector.
 #[derive(Default)]
 struct Arrival {
-    chunks: Vec<ChunkOf>,
-    /// Junctions of other parts that come with the same messages: a message is taken as a whole, when what was sent
-    /// before to any of its parts is there.
+    grains: Vec<Grain>,
+    /// Junctions of the other parts that come with the same messages.
     before: Vec<JunctionId>,
 }
 
@@ -218,6 +258,19 @@ fn spans_of(plan: &Plan, workload: &Workload, message: MessageId) -> Vec<Range<u
     let mut spans: Vec<_> = workload.trees_of(message).map(|tree| plan.trees[tree as usize].span.clone()).collect();
     spans.dedup();
     spans
+}
+
+/// Returns the same spans as few that do not touch.
+fn joined(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    spans.sort_unstable_by_key(|span| span.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => joined.push(span),
+        }
+    }
+    joined
 }
 
 /// Returns the segments that overlap a part of a vector, and where they start, the last one first.

@@ -2,7 +2,7 @@
 
 use super::calendar::Calendar;
 use super::filling::QueueId;
-use super::junctions::{ChunkOf, JunctionId};
+use super::junctions::{Grain, JunctionId};
 use super::links::SharedLinks;
 use super::quantities::Instant;
 use super::workload::{self, GateId, MessageId, TreeHalf, Workload};
@@ -56,9 +56,9 @@ pub(super) struct Run {
     workload: Workload,
     progress: Vec<Progress>,
     passed: Vec<Passed>,
-    /// How many chunks and junctions each junction still awaits.
+    /// How many grains and junctions each junction still awaits.
     awaited: Vec<u32>,
-    /// How many junctions each chunk still waits for, message by message; nothing if there are none.
+    /// How many junctions each grain still waits for, message by message; nothing if there are none.
     unopened: Vec<u32>,
     ports: Vec<Port>,
     calendar: Calendar,
@@ -88,12 +88,12 @@ impl Run {
             false => links.queue_of(job, message.lane),
         };
         let queue: Vec<QueueId> = workload.messages.iter().map(queue_of).collect();
-        let junctions = |number| {
-            let chunk = ChunkOf { message: MessageId::new(number), chunk: 0 };
-            workload.junctions.of(&workload.junctions.before, chunk)
+        let junctions_before = |number| {
+            let grain = Grain { message: MessageId::new(number), number: 0 };
+            workload.junctions.count_of(&workload.junctions.before, grain)
         };
         let first = |(number, (message, &queue)): (u32, (_, &QueueId))| Progress {
-            obstacles: obstacles(message, links.route(queue)) + junctions(number),
+            obstacles: obstacles(message, links.route(queue)) + junctions_before(number),
             ..Progress::default()
         };
         let ports = vec![Port::default(); workload.on_port.rows().len()];
@@ -236,8 +236,8 @@ impl Run {
             let part = self.workload.parts_of[message.parts.start as usize];
             let gate = self.workload.parts[part as usize].before;
             let closed = gate.is_some_and(|gate| self.passed[gate].chunks <= started);
-            let chunk = ChunkOf { message: id, chunk: started };
-            let junctions = self.workload.junctions.of(&self.unopened, chunk);
+            let grain = message.grain_from(started).map(|number| Grain { message: id, number });
+            let junctions = grain.map_or(0, |grain| self.workload.junctions.count_of(&self.unopened, grain));
             self.progress[id].obstacles = 1 + u32::from(closed) + junctions;
         }
         if let Some(record) = &mut self.record {
@@ -261,10 +261,13 @@ impl Run {
                 }
             }
         }
-        if !self.awaited.is_empty() {
-            let chunk = ChunkOf { message: id, chunk: received - 1 };
-            for number in 0..self.workload.junctions.behind(chunk).len() {
-                self.arrive(self.workload.junctions.behind(chunk)[number], links);
+        if self.awaited.is_empty() {
+            return;
+        }
+        if let Some(number) = self.workload.messages[id].grain_to(received - 1) {
+            let grain = Grain { message: id, number };
+            for place in 0..self.workload.junctions.behind(grain).len() {
+                self.arrive(self.workload.junctions.behind(grain)[place], links);
             }
         }
     }
@@ -275,8 +278,8 @@ impl Run {
         while let Some(junction) = reached {
             self.awaited[junction] -= 1;
             if self.awaited[junction] == 0 {
-                for number in 0..self.workload.junctions.releases.row(junction.index()).len() {
-                    self.release(self.workload.junctions.releases.row(junction.index())[number], links);
+                for place in 0..self.workload.junctions.releases.row(junction.index()).len() {
+                    self.release(self.workload.junctions.releases.row(junction.index())[place], links);
                 }
                 rest.extend(self.workload.junctions.next.row(junction.index()));
             }
@@ -284,11 +287,12 @@ impl Run {
         }
     }
 
-    /// Takes off a junction for which a chunk waits.
-    fn release(&mut self, chunk: ChunkOf, links: &mut SharedLinks) {
-        self.unopened[self.workload.junctions.place(chunk)] -= 1;
-        if self.progress[chunk.message].started == chunk.chunk {
-            self.clear_obstacle(chunk.message, links);
+    /// Takes off a junction for which a grain waits.
+    fn release(&mut self, grain: Grain, links: &mut SharedLinks) {
+        self.unopened[self.workload.junctions.index_of(grain)] -= 1;
+        let next = self.workload.messages[grain.message].grain_from(self.progress[grain.message].started);
+        if next == Some(grain.number) {
+            self.clear_obstacle(grain.message, links);
         }
     }
 

@@ -5,7 +5,7 @@
 //! parts (all children of a node, or the one part that delivered to it) and then releases a run of parts (the node's
 //! own part up, or its children's parts down). Because chunks stay in order on every edge, gates and messages need
 //! counters only, whatever the number of chunks: memory is linear in the plan's edges, 60 bytes each. The next phase
-//! waits at *junctions* (`junctions.rs`).
+//! waits at *junctions* (`junctions.rs`), which take room for up to 32 grains of each message.
 
 use std::ops::Range;
 
@@ -129,14 +129,17 @@ impl Workload {
         self.parts_of[parts.start as usize..parts.end as usize].iter().map(|&part| self.half_of(part).tree)
     }
 
-    /// Returns the messages of several parts that must have been taken before `message` leaves.
-    pub fn taken_by(&self, message: MessageId) -> impl Iterator<Item = MessageId> {
+    /// Returns the messages of several parts that the sender of `message` must take before it sends it.
+    pub fn taken_before(&self, message: MessageId) -> Vec<MessageId> {
         let parts = &self.messages[message].parts;
         let parts = self.parts_of[parts.start as usize..parts.end as usize].iter().map(|&part| part as usize);
         let gates = parts.filter_map(|part| self.parts[part].before);
         let awaited = gates.flat_map(|gate| self.gates[gate].awaits.clone());
         let messages = awaited.map(|part| self.parts[part as usize].message);
-        messages.filter(|&message| self.messages[message].parts.len() > 1)
+        let mut messages: Vec<_> = messages.filter(|&message| self.messages[message].parts.len() > 1).collect();
+        messages.sort_unstable();
+        messages.dedup();
+        messages
     }
 
     fn half_of(&self, part: u32) -> TreeHalf {
