@@ -52,8 +52,6 @@ const WORTH_ORDER: f64 = 0.02;
 const LEVELS: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
 /// The most trees of a packing of few; divided by it, the best rate is the least rate of a packing of wide trees.
 const FEW: [usize; 5] = [27, 18, 12, 8, 6];
-/// The most trees times resources for packings of few trees.
-const MOST_ENTRIES_OF_FEW: usize = 1 << 17;
 /// How many corners of a program are tried, and the most trees times resources for that.
 const CORNERS: usize = 6;
 const MOST_ENTRIES: usize = 1 << 18;
@@ -292,7 +290,7 @@ fn of_low_trees(topology: &Arc<Topology>, pool: &Pool, levels: &[u64], listener:
     for low in &pools {
         tell(listener, "packing: few and low trees")?;
         found.extend(corners(low, listener)?);
-        if low.columns.entries() <= MOST_ENTRIES_OF_FEW {
+        if !low.columns.is_large() {
             found.extend(few_of(low));
         }
     }

@@ -4,8 +4,9 @@
 //! that await it. A *grain* is a chunk, or a run of chunks where a message has more than `MOST_GRAINS`. A phase begins
 //! on a rank, and with a part of the vector, when all that earlier phases send there has been received. For each part
 //! of each rank's vector, one junction stands for all of them: it awaits what the last phase sends there, and the
-//! junction before it. A message of several parts is taken as a whole, when what was sent before to any of its parts is
-//! there.
+//! junction before it. A message of several parts is taken as a whole, when what was sent before to each of its parts
+//! is there.
+//!
 //! Cost: linear in the grains and in the pairs of them that meet in a vector, but for sorting.
 
 use std::collections::BTreeMap;
@@ -174,13 +175,13 @@ impl Received {
     pub fn join(&mut self, plan: &Plan, workload: &mut Workload, messages: impl Iterator<Item = MessageId>) {
         let mut received: BTreeMap<(NodeId, Place, Place), Arrival> = BTreeMap::new();
         for id in messages {
-            self.wait(plan, workload, id);
+            let spans = spans_of(plan, workload, id);
+            self.wait(plan, workload, id, spans.clone());
             let message = &workload.messages[id];
             let target = plan.lanes.ends_of(message.lane).1;
             if !plan.topology.is_rank(target) {
                 continue;
             }
-            let spans = spans_of(plan, workload, id);
             for number in 0..message.grains() {
                 let part = |span: &Range<u64>| part_of(span, message, number);
                 // Those of a single part are found when it is noted.
@@ -197,10 +198,9 @@ impl Received {
         }
     }
 
-    /// Makes a message wait for what earlier phases send to its source: to its own parts, and to those of messages of
-    /// several parts that its source must take before.
-    fn wait(&self, plan: &Plan, workload: &mut Workload, id: MessageId) {
-        let mut spans = spans_of(plan, workload, id);
+    /// Makes a message of these spans wait for what earlier phases send to its source: to its own parts, and to those
+    /// of messages of several parts that its source must take before.
+    fn wait(&self, plan: &Plan, workload: &mut Workload, id: MessageId, mut spans: Vec<Range<u64>>) {
         spans.extend(workload.taken_before(id).into_iter().flat_map(|other| spans_of(plan, workload, other)));
         let (spans, message) = (joined(spans), &workload.messages[id]);
         let source = plan.lanes.ends_of(message.lane).0;
