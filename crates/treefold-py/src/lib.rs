@@ -5,6 +5,7 @@
 
 mod bounds;
 mod collective;
+mod columns;
 mod options;
 mod packet;
 mod plan;
@@ -15,6 +16,7 @@ mod shape;
 mod simulation;
 mod text;
 mod topology;
+mod trace;
 mod trees;
 mod values;
 
@@ -28,8 +30,8 @@ use treefold::error::Error;
 use treefold::units::Seconds;
 
 use plan::Plan;
-use simulation::Trace;
 use topology::Topology;
+use trace::Trace;
 
 import_exception!(treefold.errors, DeadlineError);
 import_exception!(treefold.errors, MisfitError);
@@ -123,15 +125,17 @@ mod _core {
     #[pymodule_export]
     use super::collective::{Collective, collectives};
     #[pymodule_export]
-    use super::options::{option_schema, read_options};
+    use super::columns::PathSummary;
+    #[pymodule_export]
+    use super::options::{option_schema, plan_schema, read_options};
     #[pymodule_export]
     use super::packet::{FlitFormats, PacketRun, PacketRuns, RegionEntry, simulate_packet_together, unread_options};
     #[pymodule_export]
     use super::packet::{check_machine, flit_formats, region_entries, schedule_tables, simulate_packet};
     #[pymodule_export]
-    use super::plan::{Plan, plan_schema, read_plan};
+    use super::plan::Plan;
     #[pymodule_export]
-    use super::planning::{Candidate, Chosen, check_blocks, choose, is_fabric, is_quick, plan, successors};
+    use super::planning::{Candidate, Chosen, check_blocks, choose, is_fabric, is_quick, plan, read_plan, successors};
     #[pymodule_export]
     use super::run::{
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,
@@ -141,10 +145,7 @@ mod _core {
     #[pymodule_export]
     use super::shape::{Pipeline, TreeShape};
     #[pymodule_export]
-    use super::simulation::{
-        AnalyticReport, LinkUse, Trace, Utilization, chrome_of_jobs, simulate_analytic, simulate_flow,
-        simulate_flow_together,
-    };
+    use super::simulation::{AnalyticReport, chrome_of_jobs, simulate_analytic, simulate_flow, simulate_flow_together};
     #[pymodule_export]
     use super::text::{
         Algorithm, algorithms, commit, format_bandwidth, format_size, format_time, generators, is_spec, named, nearest,
@@ -152,6 +153,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::topology::{Topology, described_topology, read_topology};
+    #[pymodule_export]
+    use super::trace::{LinkUse, Trace, Utilization};
     #[pymodule_export]
     use super::trees::{Edge, Link, Node, Tree};
 }

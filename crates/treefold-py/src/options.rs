@@ -202,6 +202,12 @@ pub fn option_schema<'py>(py: Python<'py>, what: &str) -> PyResult<Bound<'py, Py
     )
 }
 
+/// Return the JSON Schema of plan files.
+#[pyfunction]
+pub fn plan_schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    python(py, &treefold::plan::Plan::schema())
+}
+
 /// Return all options of the `machine` or of a `planner` by name, in base units; options not given have their defaults.
 #[pyfunction]
 pub fn read_options<'py>(py: Python<'py>, what: &str, given: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {

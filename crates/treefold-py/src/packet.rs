@@ -100,7 +100,7 @@ pub struct PacketRun {
 impl PacketRun {
     fn new(py: Python<'_>, plan: Py<Plan>, outcome: Outcome) -> PyResult<Self> {
         let counts = Py::new(py, PacketCounts::new(py, &outcome)?)?;
-        let trace = Py::new(py, Trace { plan, trace: outcome.trace, peaks: outcome.peaks })?;
+        let trace = Py::new(py, Trace::new(plan, outcome.trace, outcome.peaks))?;
         Ok(Self { trace, counts })
     }
 }

@@ -13,8 +13,9 @@ use treefold::ids::NodeId;
 use treefold::plan::{AnyPlan, Collective, Purpose, Walkable, Written, lower, schedule};
 use treefold::topology::LinkModel;
 
-use crate::options::{Whole, dictionary, python, values};
-use crate::schedule::Schedule;
+use crate::columns::{add_edges, add_lanes};
+use crate::options::{Whole, dictionary, values};
+use crate::schedule::{Schedule, bounds};
 use crate::shape::{Pipeline, TreeShape};
 use crate::topology::Topology;
 use crate::trees::{Tree, trees};
@@ -93,7 +94,7 @@ impl Plan {
     ///     >>> treefold.Plan.from_json(plan.to_json()) == plan
     ///     True
     #[staticmethod]
-    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+    pub fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let plan = py.detach(|| treefold::plan::Plan::from_json(text)).map_err(raise)?;
         Ok(Self::new(AnyPlan::Unproven(plan)))
     }
@@ -312,6 +313,19 @@ impl Plan {
         trees(&slf, py)
     }
 
+    /// Return a dictionary with a NumPy array for each column of the plan's lanes, trees and edges.
+    ///
+    /// `Trace.columns` explains them, but for what it says of transfers, which only a trace has.
+    ///
+    /// Example:
+    ///     >>> treefold.plan("ring:4", "ring").columns()["tree_share"].tolist()
+    ///     [0.25, 0.25, 0.25, 0.25]
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (plan, columns) = (self.sound()?.draft(), PyDict::new(py));
+        add_edges(&columns, plan, &add_lanes(&columns, plan)?)?;
+        Ok(columns)
+    }
+
     /// The pairs of ranks that exchange messages, each with the smaller number first. In a plan in whose trees switches
     /// reduce or multicast, the pairs are of nodes, numbered as in `Topology.link_columns`.
     #[getter]
@@ -430,21 +444,4 @@ impl Plan {
         let plan = self.as_written();
         format!("Plan({:?}, {}, trees={})", plan.algorithm(), plan.collective(), plan.num_trees())
     }
-}
-
-/// Returns the ends of a range.
-pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
-    (range.start, range.end)
-}
-
-/// Return the JSON Schema of plan files.
-#[pyfunction]
-pub fn plan_schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    python(py, &treefold::plan::Plan::schema())
-}
-
-/// Return a plan that was pickled.
-#[pyfunction]
-pub fn read_plan(py: Python<'_>, text: &str) -> PyResult<Plan> {
-    Plan::from_json(py, text)
 }

@@ -165,3 +165,9 @@ pub fn is_quick(topology: &Topology, algorithm: &str) -> PyResult<bool> {
 pub fn is_fabric(topology: &Topology) -> bool {
     planners::is_fabric(&topology.0)
 }
+
+/// Return a plan that was pickled.
+#[pyfunction]
+pub fn read_plan(py: Python<'_>, text: &str) -> PyResult<Plan> {
+    Plan::from_json(py, text)
+}

@@ -98,3 +98,8 @@ impl Schedule {
         (dependencies.first.clone().into_pyarray(py), transfers.into_pyarray(py))
     }
 }
+
+/// Returns the ends of a range.
+pub fn bounds(range: std::ops::Range<u64>) -> (u64, u64) {
+    (range.start, range.end)
+}

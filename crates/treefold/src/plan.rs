@@ -16,6 +16,7 @@ mod any;
 pub mod check;
 pub mod check_schedule;
 mod collective;
+mod columns;
 mod derive;
 mod draft;
 mod exchanged;
@@ -43,6 +44,8 @@ use std::sync::Arc;
 
 pub use any::AnyPlan;
 pub use collective::{Collective, Definition, Held};
+pub(crate) use columns::halves;
+pub use columns::{EdgeColumns, LaneColumns};
 pub use derive::derive;
 use derive::reduce_halves;
 pub use draft::Draft;

@@ -2,11 +2,15 @@
 
 pub mod analytic;
 mod background;
+pub mod causes;
 pub mod chrome;
+pub mod critical;
 pub mod flow;
+pub mod heat;
 // Tests place jobs for the oracle of the packet simulator.
 #[doc(hidden)]
 pub mod jobs;
+pub mod listing;
 mod numbers;
 pub mod packet;
 pub mod trace;

@@ -52,8 +52,9 @@ pub(crate) struct SumMessage {
 pub(crate) struct Sums {
     pub sums: Vec<Sum>,
     pub messages: Vec<SumMessage>,
-    /// How many edges the trees have.
-    edges: usize,
+    /// The message of each edge of the trees that carry anything, tree by tree, and within each from the last edge of
+    /// its reduce half to the first.
+    pub of_edge: Vec<SumMessageId>,
     known_sums: HashMap<Content, SumId>,
     known_messages: HashMap<(LaneRef, Option<Step>, SumId), SumMessageId>,
 }
@@ -69,7 +70,7 @@ impl Draft {
         for number in phase.trees.clone().filter(|&number| self.trees[number].units() > 0) {
             sums.add_tree(self, phase, number, &mut into);
         }
-        (sums.messages.len() < sums.edges).then_some(sums)
+        (sums.messages.len() < sums.of_edge.len()).then_some(sums)
     }
 
     /// Returns whether a phase is in steps, its trees only reduce, and two of them have the same span.
@@ -90,11 +91,11 @@ impl Sums {
     fn add_tree(&mut self, plan: &Draft, phase: &Phase, number: usize, into: &mut [Vec<SumMessageId>]) {
         let tree = &plan.trees[number];
         let edges: Vec<Edge> = plan.half(phase, tree, Direction::Up).collect();
-        self.edges += edges.len();
         for &edge in edges.iter().rev() {
             let parts = std::mem::take(&mut into[edge.child]);
             let sum = self.sum(Sum { node: edge.child, tree: number, parts, is_result: false }, tree);
             let message = self.message(edge, number, sum);
+            self.of_edge.push(message);
             into[edge.parent].push(message);
         }
         let parts = std::mem::take(&mut into[tree.root]);
