@@ -60,7 +60,7 @@ def _complete(graph: Graph, known: np.ndarray) -> Reals:
         for node, others in ready.items():
             points[node] = points[others].mean(axis=0)
         found[list(ready)] = True
-    return np.where(known[:, None], graph.degrees, _degrees(points))
+    return np.asarray(np.where(known[:, None], graph.degrees, _degrees(points)), float)
 
 
 def _points(degrees: Reals) -> Reals:
@@ -78,7 +78,7 @@ def _degrees(points: Reals) -> Reals:
 def _usual_distance(degrees: Reals) -> float:
     """Return the median distance from a site to the next one, in degrees; 1 if there are no two places."""
     places = np.unique(degrees, axis=0)
-    if not 2 <= len(places):
+    if len(places) < 2:
         return 1.0
     points = _points(places[:: max(1, len(places) // 2000)])
     chords = np.sqrt(np.maximum(2 - 2 * points @ points.T, 0))
@@ -88,7 +88,8 @@ def _usual_distance(degrees: Reals) -> float:
 
 def _apart(degrees: Reals, guessed: np.ndarray, distance: float) -> Reals:
     """Move guessed sites, and those of several at one place, a little aside, so that no two stand at one place."""
-    moved, taken = degrees.copy(), {}
+    moved = degrees.copy()
+    taken: dict[tuple[float, float], int] = {}
     for node in [*np.flatnonzero(~guessed), *np.flatnonzero(guessed)]:
         at = (round(float(degrees[node, 0]), 2), round(float(degrees[node, 1]), 2))
         place = taken.setdefault(at, 0)

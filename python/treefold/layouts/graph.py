@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ class Graph:
     def neighbors(self) -> list[Numbers]:
         """The neighbours of each node, in rising order."""
         starts, others = adjacency(self.pairs, self.size)
-        return [others[start:end] for start, end in zip(starts, starts[1:], strict=False)]
+        return [others[start:end] for start, end in pairwise(starts)]
 
 
 class Merged(NamedTuple):

@@ -68,13 +68,15 @@ def _levels(graph: Graph) -> _Levels:
     level_of[list(homes)] = 0
     level_of[[switch for own in members for switch in own]] = 1
     risen = [
-        node for node in np.flatnonzero(level_of < 0) if any(level_of[other] == 0 for other in graph.neighbors[node])
+        int(node)
+        for node in np.flatnonzero(level_of < 0)
+        if any(level_of[other] == 0 for other in graph.neighbors[node])
     ]
     level_of[risen] = 2
     level = 1
     while (level_of < 0).any() and level <= graph.size:
-        for node in np.flatnonzero(level_of == level):
-            near = graph.neighbors[node]
+        for switch in np.flatnonzero(level_of == level):
+            near = graph.neighbors[switch]
             level_of[near[level_of[near] < 0]] = level + 1
         level += 1
     return _Levels(blocks, level_of, bool(risen))

@@ -65,7 +65,7 @@ def _majorized(graph: Graph, start: Reals) -> Reals:
         np.fill_diagonal(share, 0)
         wish = share.sum(axis=1)[:, None] * at - share @ at
         at = np.concatenate([np.zeros((1, 2)), inverse @ wish[1:]])
-    return at
+    return np.asarray(at, float)
 
 
 def _distances(at: Reals) -> Reals:
@@ -105,7 +105,7 @@ def _normal(graph: Graph, at: Reals) -> Reals:
     at = at * np.where(signs == 0, 1, signs)
     along = at[graph.pairs[:, 0]] - at[graph.pairs[:, 1]]
     mean = np.hypot(along[:, 0], along[:, 1]).mean() if len(along) else 1.0
-    return _apart(np.round(at / (mean or 1.0), 6))
+    return _apart(np.asarray(np.round(at / (mean or 1.0), 6), float))
 
 
 def _apart(at: Reals) -> Reals:
