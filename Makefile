@@ -7,6 +7,10 @@ SHELL := /bin/bash
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.tools/bin/uv)
 BIN := .venv/bin
 
+# The page of `treefold view`, and what it is built from.
+PAGE := python/treefold/viewing/assets/page.html
+VIEWER := viewer/package-lock.json viewer/vite.config.ts $(shell find viewer/src -type f)
+
 # Tests start hundreds of processes: where nothing keeps what Python compiled, each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -21,7 +25,7 @@ SEED ?= 1
 JOBS ?= 1
 ONLY ?=
 
-.PHONY: help setup demo options test test-mpi test-torch test-slow test-long fuzz fuzz-core lint bench bench-wan docs wheel test-wheel check
+.PHONY: help setup viewer demo options test test-mpi test-torch test-slow test-long fuzz fuzz-core lint bench bench-wan docs wheel test-wheel check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -30,6 +34,15 @@ setup: ## Build treefold and its environment in .venv; installs uv when it is mi
 	@command -v cargo >/dev/null || { echo "treefold is built with Rust: install it with rustup or your system's package, then run make again" >&2; exit 1; }
 	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
 	@"$(UV)" sync --quiet $(if $(CI),--reinstall-package treefold)
+	@$(MAKE) --no-print-directory $(PAGE)
+
+viewer: $(PAGE) ## Build the page of `treefold view` from viewer/; brings Node along as a package, in .venv-viewer.
+
+$(PAGE): $(VIEWER)
+	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
+	@UV_PROJECT_ENVIRONMENT=.venv-viewer "$(UV)" sync --quiet --only-group viewer
+	@cd viewer && export PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" && npm ci --silent && npm run --silent build -- --logLevel warn
+	@touch $(PAGE)
 
 demo: setup ## Plan, check, really add arrays, and compare and draw algorithms on a torus and on a real WAN.
 	@$(BIN)/python examples/01_tour.py

@@ -1,0 +1,199 @@
+"""What a page knows of a plan at one size: how long it takes and why, its trees, its transfers, and busy links.
+
+Times of transfers are whole ticks of a 2^24th of the plan's time, which compress well. If there are too many transfers,
+a page has those of the first trees only; the busy shares of links count all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treefold._core import Plan, Trace
+from treefold.bounds import bound_at
+from treefold.results import Prediction
+
+Columns = dict[str, NDArray[Any]]
+
+_TICKS = 1 << 24
+MOST_TRANSFERS = 2_500_000
+"""So many transfers take about 30 MB in a page."""
+_MOST_SHARES = 1 << 22
+_WINDOWS = 256
+"""The windows of the busy shares of links: this many, or fewer if links are very many."""
+_NONE = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A plan and its trace, as a page shows them."""
+
+    label: str
+    plan: Plan
+    trace: Trace
+    prediction: Prediction | None
+    """The prediction; None if the trace was measured."""
+
+
+def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any]:
+    """Return the document of a scene; `viewer/src/data/format.ts` explains it.
+
+    Args:
+        scene: The scene.
+        network: The number of its network in the page.
+        trees_here: Of how many trees the page has the transfers.
+
+    """
+    plan, trace = scene.plan, scene.trace
+    columns = trace.columns()
+    return {
+        "label": scene.label,
+        "network": network,
+        "algorithm": plan.algorithm,
+        "collective": plan.collective,
+        "size_bytes": _size(scene),
+        "simulator": "measured" if scene.prediction is None else scene.prediction.simulator,
+        "time_s": trace.time_s,
+        **_limit(scene),
+        "mean_utilization": trace.utilization.mean,
+        "max_utilization": trace.utilization.max,
+        "trees": plan.num_trees,
+        "phases": int(columns["tree_phase"].max(initial=0)) + 1,
+        "steps": int(columns["edge_step"].max(initial=0)),
+        "path": _path(trace, len(columns["lane"])),
+        "series": [],
+        "transfers": len(columns["lane"]),
+        "trees_here": trees_here,
+        "served": None,
+    }
+
+
+def _size(scene: Scene) -> int:
+    return scene.trace.size_bytes if scene.prediction is None else scene.prediction.size_bytes
+
+
+def _limit(scene: Scene) -> dict[str, Any]:
+    """Return what bounds the collective on its network, and the numbers of the links that do."""
+    plan = scene.plan
+    found = bound_at(plan.topology, _size(scene), plan.collective, plan.root or 0, plan.blocks)
+    numbers: dict[str, list[int]] = {}
+    for number, link in enumerate(plan.topology.links()):
+        numbers.setdefault(f"{link.source} -> {link.target}", []).append(number)
+    return {
+        "bound_s": found.time_s,
+        "limited_by": found.limited_by,
+        "limit_rate_Bps": found.rate.rate_Bps if found.links else None,
+        "limit_links": [number for name in found.links for number in numbers.get(name, [])],
+    }
+
+
+def _path(trace: Trace, transfers: int) -> dict[str, Any] | None:
+    if not transfers:
+        return None
+    summary = trace.path_summary()
+    names = ("transfers", "sending_s", "latency_s", "waiting_s")
+    return {name: getattr(summary, name) for name in names}
+
+
+def trees_that_fit(trace: Trace, most_transfers: int = MOST_TRANSFERS) -> int:
+    """Return of how many trees, from the first on, a page can have all transfers."""
+    columns = trace.columns()
+    ends = _transfers_before(columns)
+    return int(np.searchsorted(ends[1:], most_transfers, side="right"))
+
+
+def _transfers_before(columns: Columns) -> NDArray[np.int64]:
+    """Return how many transfers the trees before each tree have, and the sum of all."""
+    halves, first = columns["half_start"], columns["edge_transfer"]
+    ends = np.where(first == _NONE, 0, first.astype(np.int64) + columns["edge_chunks"])
+    reached = np.maximum.accumulate(np.concatenate([[0], ends]))
+    return np.asarray(reached[halves[::2]], np.int64)
+
+
+def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
+    """Return the columns of a scene: its lanes, trees and busy links, and the edges and transfers of some trees.
+
+    Args:
+        scene: The scene.
+        trees: The numbers of the trees; by default all of them.
+
+    """
+    trace, columns = scene.trace, scene.trace.columns()
+    edges = _edges(columns, trees)
+    kept = _kept(edges)
+    return {
+        **{name: columns[name] for name in ("lane_source", "lane_target", "lane_start", "lane_links")},
+        **{name: columns[name] for name in ("tree_root", "tree_phase", "tree_share")},
+        **_renumbered(edges, kept),
+        **_times(columns, kept, trace.time_s),
+        "cause": _causes(columns["cause"], kept),
+        "path": _numbers(trace.critical_path(), kept),
+        **_use(trace),
+    }
+
+
+def _edges(columns: Columns, trees: Sequence[int] | None) -> Columns:
+    halves = columns["half_start"].astype(np.int64)
+    count = len(columns["edge_lane"])
+    half = np.repeat(np.arange(len(halves) - 1), np.diff(halves))
+    places = np.arange(count) if trees is None else np.flatnonzero(np.isin(half // 2, np.asarray(trees)))
+    return {
+        "edge_tree": (half[places] // 2).astype(np.uint32),
+        "edge_reduces": (half[places] % 2 == 0).astype(np.uint8),
+        **{name: columns[name][places] for name in ("edge_lane", "edge_step", "edge_transfer", "edge_chunks")},
+    }
+
+
+def _kept(edges: Columns) -> NDArray[np.int64]:
+    """Return the transfers of the edges, in their order."""
+    has = edges["edge_transfer"] != _NONE
+    first, chunks = edges["edge_transfer"][has].astype(np.int64), edges["edge_chunks"][has].astype(np.int64)
+    starts, once = np.unique(first, return_index=True)
+    lengths = chunks[once]
+    offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(starts, lengths) + offsets
+
+
+def _renumbered(edges: Columns, kept: NDArray[np.int64]) -> Columns:
+    """Return the edges with the numbers that their transfers have among those that are kept."""
+    first = edges["edge_transfer"]
+    found = np.searchsorted(kept, first).astype(np.uint32)
+    return {**edges, "edge_transfer": np.where(first == _NONE, np.uint32(_NONE), found)}
+
+
+def _times(columns: Columns, kept: NDArray[np.int64], time_s: float) -> Columns:
+    scale = _TICKS / time_s if time_s > 0 else 0.0
+    start, sent, received = (
+        np.rint(columns[name][kept].astype(np.float64) * scale).astype(np.int64)
+        for name in ("start_s", "sent_s", "received_s")
+    )
+    named = {"start": start, "sending": sent - start, "latency": received - sent}
+    return {"bytes": columns["bytes"][kept], **{name: np.maximum(each, 0).astype(np.uint32) for name, each in named.items()}}
+
+
+def _causes(cause: NDArray[np.int32], kept: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return how far back the cause of each transfer is; 0 if there is none, or the page lacks it."""
+    wanted = cause[kept].astype(np.int64)
+    places = np.minimum(np.searchsorted(kept, wanted), max(len(kept) - 1, 0))
+    has = (wanted >= 0) & (kept[places] == wanted) if len(kept) else np.zeros(0, bool)
+    return np.where(has, np.arange(len(kept)) - places, 0).astype(np.int32)
+
+
+def _numbers(transfers: NDArray[np.uint32], kept: NDArray[np.int64]) -> NDArray[np.uint32]:
+    places = np.searchsorted(kept, transfers)
+    has = (places < len(kept)) & (kept[np.minimum(places, max(len(kept) - 1, 0))] == transfers) if len(kept) else places > 0
+    return places[has].astype(np.uint32)
+
+
+def _use(trace: Trace) -> Columns:
+    links = trace.links()
+    windows = max(min(_WINDOWS, _MOST_SHARES // max(len(links), 1)), 8)
+    time_s = trace.time_s
+    used = [link.full_rate_s / time_s if time_s > 0 else 0.0 for link in links]
+    return {
+        "busy_s": np.array([link.busy_s for link in links], np.float64),
+        "used": np.array(used, np.float64),
+        "heat": np.rint(np.clip(trace.busy(windows), 0, 1) * 65535).astype(np.uint16).reshape(-1),
+    }

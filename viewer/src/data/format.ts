@@ -1,0 +1,84 @@
+// What a page knows: the document that treefold writes into it. `python/treefold/viewing/` writes what is read here.
+//
+// Numbers that come by the thousand are columns: typed arrays in compressed blocks (`columns.ts`).
+
+/** Where a network's nodes stand; `treefold.layouts` chooses. */
+export type LayoutKind = "line" | "ring" | "grid" | "space" | "layers" | "map" | "force";
+
+export interface Network {
+  name: string;
+  layout: LayoutKind;
+  /** For maps: lines of coasts, each a list of longitudes and latitudes in turn. */
+  coasts: number[][];
+  /** Names of nodes. */
+  nodes: string[];
+  /** The rank of each node, or -1. */
+  ranks: number[];
+  /** `accelerator`, `switch`, or what the switch can do: `reduces`, `multicasts`. */
+  kinds: ("accelerator" | "switch" | "reducing switch")[];
+  /** The nodes of a map whose place is guessed. */
+  guessed: number[];
+  /**
+   * The block with the columns `positions` (3 a node), `source`, `target`, `bandwidth_Bps`, `latency_s`, and 
+   * `stub` (3 a link: how it leaves the picture, 0 if it does not) and `bend`. */
+  columns: string;
+}
+
+/** A quantity that was sampled over time, for each node or each link: a table of columns `series-NAME`. */
+export interface Series {
+  name: string;
+  /** What it is, in words, such as `flits in buffers`. */
+  title: string;
+  unit: string;
+  of: "nodes" | "links";
+  windows: number;
+  /** The value that the largest number of the table stands for. */
+  largest: number;
+}
+
+/** How the time of the longest chain of transfers is spent. */
+export interface CriticalPath {
+  transfers: number;
+  sending_s: number;
+  latency_s: number;
+  waiting_s: number;
+}
+
+/** One plan at one size, simulated or measured. */
+export interface Scene {
+  label: string;
+  network: number;
+  algorithm: string;
+  collective: string;
+  size_bytes: number;
+  /** `analytic`, `flow`, `packet` or `measured`. */
+  simulator: string;
+  time_s: number;
+  bound_s: number;
+  /** What limits the bound, as the end of a sentence, and the links that do. */
+  limited_by: string;
+  limit_rate_Bps: number | null;
+  limit_links: number[];
+  mean_utilization: number;
+  max_utilization: number;
+  trees: number;
+  phases: number;
+  steps: number;
+  path: CriticalPath | null;
+  series: Series[];
+  /** How many transfers there are, and of how many trees the block has them. */
+  transfers: number;
+  trees_here: number;
+  /** The address of a server that has the other trees, if there is one. */
+  served: string | null;
+  /** The block with the columns of `transfers.ts`, and the tables of the series. */
+  columns: string;
+}
+
+export interface Document {
+  title: string;
+  networks: Network[];
+  scenes: Scene[];
+  /** The scenes that are shown first. */
+  shown: number[];
+}

@@ -1,0 +1,60 @@
+// How what is shown is coloured: one rule for the picture of the network and for the timeline.
+import { category, heat, ordered, type Rgb, type Theme } from "./colours";
+import { busyShare, chunkOf, stepOf, treeOf, valueAt, type Model } from "./model";
+import type { State } from "./state";
+
+/** Return the colour of a transfer or a tree's edge. */
+export function transferColour(model: Model, state: State, theme: Theme, transfer: number): Rgb {
+  const { transfers, scene } = model;
+  switch (state.colour) {
+    case "tree":
+      return category(treeOf(transfers, transfer), theme);
+    case "step":
+      return ordered(fraction(stepOf(model, transfer) - 1, scene.steps), theme);
+    case "chunk": {
+      const chunks = transfers.edges.chunks[transfers.edge[transfer]];
+      return ordered(fraction(chunkOf(transfers, transfer), chunks), theme);
+    }
+    default:
+      return halfColour(Boolean(transfers.edges.reduces[transfers.edge[transfer]]), theme);
+  }
+}
+
+export function halfColour(reduces: boolean, theme: Theme): Rgb {
+  return category(reduces ? 0 : 1, theme);
+}
+
+export function edgeColour(model: Model, state: State, theme: Theme, edge: number): Rgb {
+  const { edges } = model.transfers;
+  if (state.colour === "tree" || (state.trees?.length ?? 0) > 1) return category(edges.tree[edge], theme);
+  if (state.colour === "step") return ordered(fraction(edges.step[edge] - 1, model.scene.steps), theme);
+  return halfColour(Boolean(edges.reduces[edge]), theme);
+}
+
+function fraction(at: number, count: number): number {
+  return count > 1 ? Math.max(at, 0) / (count - 1) : 0;
+}
+
+/** Return the colour of a link where nothing moves. */
+export function linkColour(model: Model, state: State, theme: Theme, link: number): Rgb {
+  if (state.colour === "busy") return heat(busyShare(model, link, state.window), theme);
+  if (state.colour === "limit") return model.limit.has(link) ? theme.limit : theme.faint;
+  const series = seriesOf(model, state);
+  if (series?.of === "links") {
+    return heat(valueAt(model, series.name, link, state.time) / (series.largest || 1), theme);
+  }
+  return theme.faint;
+}
+
+/** Return the colour of a node: by its kind, or by the series that is shown. */
+export function nodeColour(model: Model, state: State, theme: Theme, node: number): Rgb {
+  const series = seriesOf(model, state);
+  if (series?.of === "nodes") {
+    return heat(valueAt(model, series.name, node, state.time) / (series.largest || 1), theme);
+  }
+  return model.network.kinds[node] === "accelerator" ? theme.accelerator : theme.switch;
+}
+
+export function seriesOf(model: Model, state: State) {
+  return state.colour.startsWith("series:") ? model.tables.get(state.colour.slice(7))?.series : undefined;
+}

@@ -1,0 +1,213 @@
+// The page: it reads the document, shows the network at once and the transfers as soon as they are read.
+import "./style.css";
+
+import { css, heat as heatAt, themeOf } from "./colours";
+import type { Document } from "./data/format";
+import { LABEL_FONT } from "./picture/canvas";
+import { svgOf } from "./picture/svg";
+import { modelOf, networkOf, type Model } from "./model";
+import { firstState, fromHash, hashOf, Store, type State } from "./state";
+import { comparisonChart, seriesChart } from "./views/chart";
+import { fillControls } from "./views/controls";
+import { make } from "./views/elements";
+import { helpDialog } from "./views/help";
+import { onKey } from "./views/keys";
+import { paneIn, type Hover, type Pane } from "./views/pane";
+import { fillPanel } from "./views/panel";
+import { rulerIn } from "./views/ruler";
+import { timelineIn, type Timeline } from "./views/timeline";
+import { fillTooltip } from "./views/tooltip";
+import { advance, transportIn } from "./views/transport";
+
+const app = document.getElementById("app")!;
+
+async function start(): Promise<void> {
+  const data = JSON.parse(document.getElementById("document")!.textContent!) as Document;
+  const first = firstState(data.shown);
+  const store = new Store({ ...first, ...fromHash(location.hash, first, data.scenes.length) });
+  const parts = skeleton(data.title);
+  app.replaceChildren(...parts.top);
+  await page(data, store, first, parts);
+}
+
+function skeleton(title: string) {
+  const controls = make("div", { class: "controls" });
+  const panes = make("div", { class: "panes" });
+  const panel = make("aside", { class: "panel", "aria-live": "polite" });
+  const transport = make("div", { class: "transport" });
+  const ruler = make("div", { class: "ruler" });
+  const timelines = make("div", { class: "timelines" });
+  const tooltip = make("div", { class: "tooltip", role: "tooltip", hidden: true });
+  const help = helpDialog();
+  const top = [
+    make("header", {}, make("h1", {}, title), controls),
+    make("main", {}, panes, panel),
+    make("footer", {}, transport, ruler, timelines),
+    tooltip,
+    help,
+  ];
+  return { controls, panes, panel, transport, ruler, timelines, tooltip, help, top };
+}
+
+async function page(data: Document, store: Store, first: State, parts: ReturnType<typeof skeleton>): Promise<void> {
+  const networks = new Map<number, ReturnType<typeof networkOf>>();
+  const loaded = new Map<string, Promise<Model>>();
+  let panes: Pane[] = [];
+  let timelines: Timeline[] = [];
+  const longest = () => Math.max(...store.state.shown.map((at) => data.scenes[at].time_s), 0);
+  const ruler = rulerIn(parts.ruler, store, longest);
+  const transport = transportIn(parts.transport, store, longest);
+
+  function load(at: number): Promise<Model> {
+    const scene = data.scenes[at];
+    const wanted = scene.served && store.state.trees ? store.state.trees : undefined;
+    const key = `${at} ${wanted ?? ""}`;
+    if (!networks.has(scene.network)) networks.set(scene.network, networkOf(data.networks[scene.network]));
+    if (!loaded.has(key)) loaded.set(key, networks.get(scene.network)!.then((net) => modelOf(data, at, net, wanted)));
+    return loaded.get(key)!;
+  }
+
+  async function build(): Promise<void> {
+    const models = await Promise.all(store.state.shown.map(load));
+    for (const each of [...panes, ...timelines]) each.close();
+    parts.panes.replaceChildren();
+    parts.timelines.replaceChildren();
+    panes = models.map((model, pane) => {
+      const host = parts.panes.appendChild(make("figure", { class: "pane" }));
+      const picture = host.appendChild(make("div", { class: "picture" }));
+      if (models.length > 1) host.append(make("figcaption", {}, model.scene.label));
+      return paneIn(picture, model, store, pane, (hover) => point(hover));
+    });
+    timelines = models.map((model, pane) =>
+      timelineIn(parts.timelines.appendChild(make("div", { class: "timeline" })), model, store, pane, longest()));
+    parts.panes.classList.toggle("no-webgl", panes.some((pane) => !pane.hasWebGl));
+    words();
+    resize();
+    app.dataset.ready = String(performance.now());
+  }
+
+  function words(): void {
+    const models = panes.map((pane) => pane.model);
+    document.documentElement.dataset.theme = store.state.theme;
+    fillControls(parts.controls, data, models, store, { png, svg }, () => parts.help.showModal());
+    const width = Math.max(parts.panel.clientWidth - 40, 200);
+    const series = models.map((model, pane) => seriesChart(model, store, pane, width)).find(Boolean);
+    fillPanel(parts.panel, models, store, series ?? comparisonChart(data, store, width));
+    transport.note();
+    legendOf(store.state, parts.panes, models);
+  }
+
+  function point(hover: Hover): void {
+    fillTooltip(parts.tooltip, hover ? panes[hover.pane]?.model : undefined, hover, store.state);
+  }
+
+  function resize(): void {
+    for (const each of [...panes, ...timelines, ruler]) each.resize();
+  }
+
+  function png(): void {
+    const canvas = picture(panes, store.state);
+    canvas.toBlob((blob) => blob && save(blob, "treefold.png"));
+  }
+
+  function svg(): void {
+    const theme = themeOf(store.state.theme);
+    panes.forEach((pane, at) => {
+      const text = svgOf(pane.drawing(), pane.view(), theme.ink, theme.paper);
+      save(new Blob([text], { type: "image/svg+xml" }), at ? `treefold-${at + 1}.svg` : "treefold.svg");
+    });
+  }
+
+  let saving = 0;
+  store.listen((state, changed) => {
+    for (const each of [...panes, ...timelines]) each.note(changed);
+    const served = state.shown.some((at) => data.scenes[at].served);
+    const justTime = [...changed].every((name) => name === "time" || name === "playing");
+    if (changed.has("shown") || (served && changed.has("trees"))) void build().catch(fail);
+    else if (!justTime) words();
+    else transport.note();
+    clearTimeout(saving);
+    saving = window.setTimeout(() => history.replaceState(null, "", `#${hashOf(store.state, first)}`), 200);
+  });
+  addEventListener("hashchange", () => store.set({ ...first, ...fromHash(location.hash, first, data.scenes.length) }));
+  addEventListener("resize", resize);
+  addEventListener("keydown", (event) => onKey(event, store, longest(), () => parts.help.showModal()));
+
+  let before = performance.now();
+  function frame(now: number): void {
+    if (store.state.playing) advance(store, longest(), Math.min(now - before, 200));
+    before = now;
+    for (const each of [...panes, ...timelines]) each.draw();
+    ruler.draw();
+    requestAnimationFrame(frame);
+  }
+  if (document.readyState === "loading") await new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
+  await build();
+  requestAnimationFrame(frame);
+}
+
+/** Say what the colours mean. */
+function legendOf(state: State, host: HTMLElement, models: Model[]): void {
+  host.querySelector(".legend")?.remove();
+  const texts: Record<string, string> = {
+    busy: `Colour: the share of the time in which a link carries something${state.window ? " (in the window)" : ""}`,
+    tree: "Colour: the tree of what moves",
+    step: "Colour: the step of what moves, dark for the first",
+    chunk: "Colour: the chunk of what moves, dark for the first",
+    limit: models.some((model) => model.limit.size) ? "Colour: the links that limit every plan on this network"
+      : "No links limit this size: its time is bounded by latency",
+  };
+  const series = models.flatMap((model) => [...model.tables.values()]).find(({ series: each }) => `series:${each.name}` === state.colour);
+  const text = series ? `Colour: ${series.series.title}, up to ${series.series.largest.toPrecision(3)} ${series.series.unit}` : texts[state.colour];
+  const scale = state.colour === "busy" || series ? make("span", { class: "scale" }, make("i"), "0", make("canvas", { width: 90, height: 10 }), series ? "" : "100 %") : "";
+  const legend = make("div", { class: "legend" }, text ?? "", scale);
+  host.append(legend);
+  paintScale(legend.querySelector("canvas"), state);
+}
+
+function paintScale(canvas: HTMLCanvasElement | null, state: State): void {
+  const context = canvas?.getContext("2d");
+  if (!context) return;
+  const theme = themeOf(state.theme);
+  for (let x = 0; x < 90; x++) {
+    context.fillStyle = css(heatAt(x / 89, theme));
+    context.fillRect(x, 0, 1, 10);
+  }
+}
+
+/** Put the pictures of all panes beside each other, with their labels. */
+function picture(panes: Pane[], state: State): HTMLCanvasElement {
+  const theme = themeOf(state.theme);
+  const canvases = [...document.querySelectorAll<HTMLCanvasElement>(".picture canvas:first-child")];
+  const labels = [...document.querySelectorAll<HTMLCanvasElement>(".picture canvas.labels")];
+  const all = make("canvas");
+  all.width = canvases.reduce((sum, canvas) => sum + canvas.width, 0);
+  all.height = Math.max(...canvases.map((canvas) => canvas.height)) + 28 * devicePixelRatio;
+  const context = all.getContext("2d")!;
+  context.fillStyle = css(theme.paper);
+  context.fillRect(0, 0, all.width, all.height);
+  let x = 0;
+  canvases.forEach((canvas, at) => {
+    context.drawImage(canvas, x, 28 * devicePixelRatio);
+    context.drawImage(labels[at], x, 28 * devicePixelRatio);
+    context.fillStyle = css(theme.ink);
+    context.font = LABEL_FONT.replace("11px", `${13 * devicePixelRatio}px`);
+    context.fillText(panes[at].model.scene.label, x + 12 * devicePixelRatio, 19 * devicePixelRatio);
+    x += canvas.width;
+  });
+  return all;
+}
+
+function save(blob: Blob, name: string): void {
+  const link = make("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function fail(error: unknown): void {
+  const text = error instanceof Error ? error.message : String(error);
+  app.dataset.failed = text;
+  app.replaceChildren(make("p", { class: "failure" }, `This page cannot show its data: ${text}.`));
+}
+
+start().catch(fail);

@@ -1,0 +1,175 @@
+// A scene that is loaded: its network, its transfers and its series, and what is asked of them.
+import { blockFrom, blockOf, type Column, type Columns } from "./data/columns";
+import type { Document, Network, Scene, Series } from "./data/format";
+import { chunkOf, laneOf, NONE, row, transfersOf, treeOf, type Transfers } from "./data/transfers";
+import type { State } from "./state";
+
+export interface Model {
+  scene: Scene;
+  network: Network;
+  /** The columns of the network. */
+  net: Columns;
+  transfers: Transfers;
+  /** The links, the busiest first. */
+  busiest: Uint32Array;
+  /** The seconds for which each link carries anything, and the share of the time for which its full rate is used. */
+  busy: Float64Array;
+  used: Float64Array;
+  /** The bandwidth of the widest link. */
+  widest_Bps: number;
+  /** How much of each window each link is busy, added up: `windows + 1` numbers a link. */
+  heat: Float32Array;
+  windows: number;
+  tables: Map<string, { series: Series; table: Column }>;
+  limit: Set<number>;
+  onPath: Set<number>;
+}
+
+export async function networkOf(network: Network): Promise<Columns> {
+  return blockOf(network.columns);
+}
+
+/** Load a scene; `trees` asks a server for others than those that the page has. */
+export async function modelOf(document: Document, at: number, net: Columns, trees?: number[]): Promise<Model> {
+  const scene = document.scenes[at];
+  const address = trees ? `${scene.served}?trees=${trees.join(",")}` : scene.served;
+  const columns = address ? await blockFrom(address) : await blockOf(scene.columns);
+  return builtOf(document, scene, net, columns);
+}
+
+function builtOf(document: Document, scene: Scene, net: Columns, columns: Columns): Model {
+  const links = net.source.length;
+  const transfers = transfersOf(scene, columns, links);
+  const windows = links ? columns.heat.length / links : 0;
+  const busy = columns.busy_s as Float64Array;
+  const used = columns.used as Float64Array;
+  const busiest = Uint32Array.from({ length: links }, (_, link) => link).sort(
+    (a, b) => used[b] - used[a] || busy[b] - busy[a] || a - b,
+  );
+  const tables = new Map(
+    scene.series.map((series) => [series.name, { series, table: columns[`series-${series.name}`] }]),
+  );
+  return {
+    scene,
+    network: document.networks[scene.network],
+    net,
+    transfers,
+    busiest,
+    busy,
+    used,
+    widest_Bps: (net.bandwidth_Bps as Float64Array).reduce((most, each) => Math.max(most, each), 0),
+    heat: addedUp(columns.heat, links, windows),
+    windows,
+    tables,
+    limit: new Set(scene.limit_links),
+    onPath: new Set(transfers.path),
+  };
+}
+
+/** Add up a table of shares (65,535 is all of a window) along each row. */
+function addedUp(table: Column, rows: number, windows: number): Float32Array {
+  const sums = new Float32Array(rows * (windows + 1));
+  for (let at = 0; at < rows; at++) {
+    for (let window = 0; window < windows; window++) {
+      const place = at * (windows + 1) + window;
+      sums[place + 1] = sums[place] + table[at * windows + window] / 65535;
+    }
+  }
+  return sums;
+}
+
+/** Return the share of a part of the time in which a link carries something; of all the time if there is no part. */
+export function busyShare(model: Model, link: number, part: [number, number] | null): number {
+  const time = model.scene.time_s;
+  if (!part) return time > 0 ? model.busy[link] / time : 0;
+  const [from, to] = part.map((moment) => (Math.min(Math.max(moment / time, 0), 1) * model.windows));
+  if (!(to > from)) return 0;
+  return Math.min((upTo(model, link, to) - upTo(model, link, from)) / (to - from), 1);
+}
+
+function upTo(model: Model, link: number, window: number): number {
+  const base = link * (model.windows + 1);
+  const whole = Math.min(Math.floor(window), model.windows - 1);
+  const [low, high] = [model.heat[base + whole], model.heat[base + whole + 1]];
+  return low + (high - low) * (window - whole);
+}
+
+/** Return the value of a series for a node or link at a moment. */
+export function valueAt(model: Model, name: string, item: number, moment: number): number {
+  const found = model.tables.get(name);
+  if (!found) return 0;
+  const { series, table } = found;
+  const window = Math.min(Math.floor((moment / model.scene.time_s) * series.windows), series.windows - 1);
+  return (table[item * series.windows + Math.max(window, 0)] / 65535) * series.largest;
+}
+
+export function treePhase(model: Model, tree: number): number {
+  return model.transfers.trees.phase[tree];
+}
+
+/** Tell whether the filters let an edge pass. */
+export function edgePasses(model: Model, state: State, edge: number): boolean {
+  const { edges } = model.transfers;
+  const tree = edges.tree[edge];
+  if (state.trees && !state.trees.includes(tree)) return false;
+  if (state.half !== "both" && (state.half === "reduce") !== Boolean(edges.reduces[edge])) return false;
+  if (state.phase !== null && treePhase(model, tree) !== state.phase) return false;
+  return state.step === null || edges.step[edge] === state.step;
+}
+
+/** Return which transfers the filters let pass: 1 or 0 for each; a message passes with any edge that it serves. */
+export function passing(model: Model, state: State): Uint8Array {
+  const { edges, count } = model.transfers;
+  const mask = new Uint8Array(count);
+  if (!state.trees && state.half === "both" && state.phase === null && state.step === null) return mask.fill(1);
+  const wanted = state.trees && new Set(state.trees);
+  for (let edge = 0; edge < edges.tree.length; edge++) {
+    const first = edges.transfer[edge];
+    if (first === NONE || (wanted && !wanted.has(edges.tree[edge]))) continue;
+    if (edgePasses(model, wanted ? { ...state, trees: null } : state, edge)) {
+      mask.fill(1, first, first + edges.chunks[edge]);
+    }
+  }
+  return mask;
+}
+
+/** Return the edges of those trees that the filters let pass. */
+export function edgesShown(model: Model, state: State): number[] {
+  const { edges } = model.transfers;
+  const shown: number[] = [];
+  const wanted = new Set(state.trees ?? []);
+  for (let edge = 0; edge < edges.tree.length; edge++) {
+    if (wanted.has(edges.tree[edge]) && edgePasses(model, state, edge)) shown.push(edge);
+  }
+  return shown;
+}
+
+/** Return the transfers over a link, by their start. */
+export function transfersOver(model: Model, link: number): Uint32Array {
+  const { transfers } = model;
+  const lanes = row(transfers.lanesOfLink, link);
+  if (lanes.length === 1) return row(transfers.ofLane, lanes[0]);
+  const all = Array.from(lanes, (lane) => Array.from(row(transfers.ofLane, lane))).flat();
+  return Uint32Array.from(all).sort((a, b) => transfers.start[a] - transfers.start[b] || a - b);
+}
+
+export function nodeName(model: Model, node: number): string {
+  return model.network.nodes[node];
+}
+
+export function linkName(model: Model, link: number): string {
+  return `${nodeName(model, model.net.source[link])} → ${nodeName(model, model.net.target[link])}`;
+}
+
+export function transferName(model: Model, transfer: number): string {
+  const { lanes } = model.transfers;
+  const lane = laneOf(model.transfers, transfer);
+  return `${nodeName(model, lanes.source[lane])} → ${nodeName(model, lanes.target[lane])}`;
+}
+
+/** Return the numbers that colours can be of. */
+export function stepOf(model: Model, transfer: number): number {
+  return model.transfers.edges.step[model.transfers.edge[transfer]];
+}
+
+export { chunkOf, laneOf, treeOf };

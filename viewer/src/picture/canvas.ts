@@ -1,0 +1,115 @@
+// Draws with the browser's own canvas where there is no WebGL, and labels everywhere.
+import { css, type Rgb } from "../colours";
+import { ARROW, CIRCLE, pixels, SQUARE, type Label, type Marks, type Segments, type View } from "./drawing";
+import type { Painter } from "./gl";
+
+export function canvasPainter(canvas: HTMLCanvasElement): Painter {
+  const context = canvas.getContext("2d")!;
+  return {
+    draw(drawing, view, ratio, paper) {
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.fillStyle = css(paper);
+      context.fillRect(0, 0, view.width, view.height);
+      for (const layer of drawing.layers) {
+        if ("segments" in layer) drawSegments(context, layer.segments, view);
+        else drawMarks(context, layer.marks, view);
+      }
+    },
+  };
+}
+
+export function colourAt(colours: Uint8Array, at: number): string {
+  const [red, green, blue, alpha] = colours.subarray(4 * at, 4 * at + 4);
+  return css([red, green, blue], alpha / 255);
+}
+
+function drawSegments(context: CanvasRenderingContext2D, segments: Segments, view: View): void {
+  for (let at = 0; at < segments.count; at++) {
+    const [x0, y0, x1, y1] = pixels(segments, at, view);
+    context.strokeStyle = colourAt(segments.colours, at);
+    context.lineWidth = segments.widths[at];
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.lineTo(x1, y1);
+    context.stroke();
+  }
+}
+
+function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View): void {
+  for (let at = 0; at < marks.count; at++) {
+    const points = outline(marks, at, view);
+    context.beginPath();
+    if (points) {
+      for (const [x, y] of points) context.lineTo(x, y);
+      context.closePath();
+    } else {
+      const [x, y] = pixels(marks, at, view);
+      context.arc(x, y, marks.sizes[at] / 2, 0, 2 * Math.PI);
+    }
+    if (marks.shapes[at] === CIRCLE) {
+      context.strokeStyle = colourAt(marks.colours, at);
+      context.lineWidth = 2.5;
+      context.stroke();
+    } else {
+      context.fillStyle = colourAt(marks.colours, at);
+      context.fill();
+    }
+  }
+}
+
+/** Return the corners of a square or an arrow; null for what is round. */
+export function outline(marks: Marks, at: number, view: View): [number, number][] | null {
+  const [x, y, towardsX, towardsY] = pixels(marks, at, view);
+  const half = marks.sizes[at] / 2;
+  if (marks.shapes[at] === SQUARE) {
+    const side = half * 0.88;
+    return [[x - side, y - side], [x + side, y - side], [x + side, y + side], [x - side, y + side]];
+  }
+  if (marks.shapes[at] !== ARROW) return null;
+  const length = Math.hypot(towardsX - x, towardsY - y) || 1;
+  const [ax, ay] = [(towardsX - x) / length, (towardsY - y) / length];
+  const corner = (along: number, aside: number): [number, number] =>
+    [x + half * (ax * along - ay * aside), y + half * (ay * along + ax * aside)];
+  return [corner(1, 0), corner(-0.8, 0.8), corner(-0.8, -0.8)];
+}
+
+/** Return those labels that fit: in the picture, and not over another. */
+export function fittingLabels(labels: Label[], view: View): Label[] {
+  const taken = new Set<string>();
+  const fitting: Label[] = [];
+  for (const label of labels) {
+    const x = label.x * view.scale + view.x;
+    const y = label.y * view.scale + view.y + label.below;
+    const half = 3.4 * Math.min(label.text.length, 24) + 4;
+    if (x + half < 0 || y < 0 || x - half > view.width || y > view.height) continue;
+    const cells: string[] = [];
+    for (let column = Math.floor((x - half) / 12); column <= Math.floor((x + half) / 12); column++) {
+      for (const line of [Math.floor((y - 6) / 7), Math.floor(y / 7), Math.floor((y + 6) / 7)]) cells.push(`${column} ${line}`);
+    }
+    if (cells.some((cell) => taken.has(cell))) continue;
+    for (const cell of cells) taken.add(cell);
+    fitting.push(label);
+  }
+  return fitting;
+}
+
+export const LABEL_FONT = "11px system-ui, sans-serif";
+
+export function drawLabels(canvas: HTMLCanvasElement, labels: Label[], view: View, ratio: number, ink: Rgb, paper: Rgb): void {
+  const context = canvas.getContext("2d")!;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, view.width, view.height);
+  context.font = LABEL_FONT;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineJoin = "round";
+  context.lineWidth = 3;
+  context.strokeStyle = css(paper, 0.85);
+  context.fillStyle = css(ink);
+  for (const label of fittingLabels(labels, view)) {
+    const [x, y] = [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
+    const text = label.text.length > 24 ? `${label.text.slice(0, 23)}…` : label.text;
+    context.strokeText(text, x, y);
+    context.fillText(text, x, y);
+  }
+}

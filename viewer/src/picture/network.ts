@@ -1,0 +1,281 @@
+// The layers of a network's picture: coasts, links, trees, what moves at the moment, nodes, and what is selected.
+import type { Theme } from "../colours";
+import type { Column } from "../data/columns";
+import { NONE, startedBy } from "../data/transfers";
+import { edgeColour, linkColour, nodeColour, transferColour } from "../looks";
+import { edgesShown, laneOf, type Model } from "../model";
+import type { State } from "../state";
+import * as drawing from "./drawing";
+import type { Places } from "./places";
+
+/** What the picture of one scene is made of; `base` and `moving` are filled again, never made anew. */
+export interface Layers {
+  coasts: drawing.Segments;
+  links: drawing.Segments;
+  trees: drawing.Segments;
+  arrows: drawing.Marks;
+  moving: drawing.Segments;
+  messages: drawing.Marks;
+  path: drawing.Segments;
+  nodes: drawing.Marks;
+  picked: drawing.Marks;
+  pickedLinks: drawing.Segments;
+}
+
+export function layersFor(model: Model, places: Places): Layers {
+  const nodes = model.network.nodes.length;
+  return {
+    coasts: drawing.emptySegments(places.coasts.length / 4),
+    links: drawing.emptySegments(places.segments.length / 4),
+    trees: drawing.emptySegments(64),
+    arrows: drawing.emptyMarks(64),
+    moving: drawing.emptySegments(256),
+    messages: drawing.emptyMarks(256),
+    path: drawing.emptySegments(64),
+    nodes: drawing.emptyMarks(nodes),
+    picked: drawing.emptyMarks(4),
+    pickedLinks: drawing.emptySegments(4),
+  };
+}
+
+export function layersOf(layers: Layers): drawing.Drawing["layers"] {
+  return [
+    { segments: layers.coasts },
+    { segments: layers.links },
+    { segments: layers.trees },
+    { segments: layers.moving },
+    { segments: layers.path },
+    { segments: layers.pickedLinks },
+    { marks: layers.arrows },
+    { marks: layers.messages },
+    { marks: layers.nodes },
+    { marks: layers.picked },
+  ];
+}
+
+/** Sizes in pixels, which grow as one zooms in. */
+export interface Sizes {
+  node: number;
+  link: number;
+}
+
+export function sizesAt(spacing: number, scale: number): Sizes {
+  const pixels = spacing * scale;
+  return { node: clamp(pixels * 0.26, 3, 20), link: clamp(pixels * 0.08, 0.9, 6) };
+}
+
+export function clamp(value: number, least: number, most: number): number {
+  return Math.min(Math.max(value, least), most);
+}
+
+export function linkWidth(model: Model, link: number, sizes: Sizes): number {
+  return sizes.link * clamp(Math.sqrt(model.net.bandwidth_Bps[link] / model.widest_Bps), 0.3, 1);
+}
+
+function shiftOf(model: Model, link: number, sizes: Sizes): number {
+  return linkWidth(model, link, sizes) / 2 + 0.15 * sizes.link + 0.4;
+}
+
+/** Return the segments of a link, as places of four numbers. */
+function* segmentsOf(places: Places, link: number): Generator<Float32Array> {
+  for (let at = places.starts[link]; at < places.starts[link + 1]; at++) yield places.segments.subarray(4 * at, 4 * at + 4);
+}
+
+export function fillCoasts(layer: drawing.Segments, places: Places, theme: Theme): void {
+  drawing.restart(layer);
+  for (let at = 0; at < places.coasts.length; at += 4) {
+    drawing.addSegment(layer, places.coasts.subarray(at, at + 4), { width: 1, shift: 0, colour: theme.faint });
+  }
+}
+
+/** Fill in the links: their places, widths and colours. */
+export function fillLinks(layer: drawing.Segments, model: Model, places: Places, sizes: Sizes): void {
+  drawing.restart(layer);
+  for (let link = 0; link < model.net.source.length; link++) {
+    const look = { width: linkWidth(model, link, sizes), shift: shiftOf(model, link, sizes), colour: [0, 0, 0] as const };
+    for (const ends of segmentsOf(places, link)) drawing.addSegment(layer, ends, look);
+  }
+}
+
+/** Colour the links anew, which stand in the order of `fillLinks`. */
+export function colourLinks(layer: drawing.Segments, model: Model, places: Places, state: State, theme: Theme): void {
+  let at = 0;
+  layer.version++;
+  for (let link = 0; link < model.net.source.length; link++) {
+    const colour = linkColour(model, state, theme, link);
+    for (const _ of segmentsOf(places, link)) drawing.paint(layer.colours, at++, colour);
+  }
+}
+
+export function fillNodes(layer: drawing.Marks, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
+  drawing.restart(layer);
+  for (let node = 0; node < model.network.nodes.length; node++) {
+    const shape = model.network.kinds[node] === "accelerator" ? drawing.DISC : drawing.SQUARE;
+    const [x, y] = places.nodes.subarray(2 * node, 2 * node + 2);
+    drawing.addMark(layer, [x, y, x, y], { size: sizes.node, shape, colour: nodeColour(model, state, theme, node) });
+  }
+}
+
+/** Fill in the chosen trees: each edge over its route, with an arrow; trees on one link lie side by side. */
+export function fillTrees(layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
+  const edges = state.trees ? edgesShown(model, state) : [];
+  const { lanes } = model.transfers;
+  drawing.restart(layers.trees);
+  drawing.restart(layers.arrows);
+  const onLink = new Map<number, number>();
+  for (const edge of edges) {
+    const colour = edgeColour(model, state, theme, edge);
+    for (const link of routeOf(lanes, model.transfers.edges.lane[edge])) {
+      const before = onLink.get(link) ?? 0;
+      onLink.set(link, before + 1);
+      const width = Math.max(linkWidth(model, link, sizes), 1.6);
+      const shift = shiftOf(model, link, sizes) + before * width * 1.15;
+      for (const ends of segmentsOf(places, link)) {
+        layers.trees = grown(layers.trees);
+        drawing.addSegment(layers.trees, ends, { width, shift, colour });
+      }
+      const [middle, part] = middleOf(places, link);
+      layers.arrows = grownMarks(layers.arrows);
+      drawing.addMark(layers.arrows, along(middle, part), { size: width * 3 + 4, shape: drawing.ARROW, colour, shift });
+    }
+  }
+}
+
+function routeOf(lanes: { start: Column; links: Column }, lane: number): Column {
+  return lanes.links.subarray(lanes.start[lane], lanes.start[lane + 1]);
+}
+
+/** Return the segment of a link where an arrow stands, and the part of it. */
+function middleOf(places: Places, link: number): [Float32Array, number] {
+  const all = [...segmentsOf(places, link)];
+  const place = 0.62 * all.length;
+  const at = Math.min(Math.floor(place), all.length - 1);
+  return all.length === 2 ? [all[0], 0.75] : [all[at], place - at];
+}
+
+function along(ends: ArrayLike<number>, part: number): [number, number, number, number] {
+  const x = ends[0] + (ends[2] - ends[0]) * part;
+  const y = ends[1] + (ends[3] - ends[1]) * part;
+  return [x, y, x + (ends[2] - ends[0]), y + (ends[3] - ends[1])];
+}
+
+/** Messages of one lane that are under way at once; more would lie over each other. */
+const MOST_UNDER_WAY = 6;
+
+/** Call `each` with every transfer that is under way at a moment. */
+export function eachUnderWay(model: Model, moment: number, each: (transfer: number, lane: number) => void): void {
+  const { transfers } = model;
+  const { starts, items } = transfers.ofLane;
+  for (let lane = 0; lane + 1 < starts.length; lane++) {
+    if (starts[lane] === starts[lane + 1]) continue;
+    const end = startedBy(transfers, lane, moment);
+    for (let place = end - 1; place >= starts[lane] && end - place <= MOST_UNDER_WAY; place--) {
+      if (transfers.received[items[place]] > moment) each(items[place], lane);
+    }
+  }
+}
+
+/** Fill in what moves: the links that messages occupy, and an arrow for how far each one has come. */
+export function fillMoving(
+  layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme, mask: Uint8Array,
+): void {
+  const { transfers } = model;
+  drawing.restart(layers.moving);
+  drawing.restart(layers.messages);
+  const shows = state.time > 0 || state.playing;
+  if (!shows) return;
+  const isHeat = state.colour === "busy" || state.colour.startsWith("series:");
+  eachUnderWay(model, state.time, (transfer, lane) => {
+    if (!mask[transfer]) return;
+    const colour = isHeat ? theme.ink : transferColour(model, state, theme, transfer);
+    const route = routeOf(transfers.lanes, lane);
+    const begun = state.time - transfers.start[transfer];
+    const done = begun / (transfers.received[transfer] - transfers.start[transfer] || 1);
+    let hop = 0;
+    for (const link of route) {
+      const [width, shift] = [linkWidth(model, link, sizes), shiftOf(model, link, sizes)];
+      const parts = [...segmentsOf(places, link)];
+      parts.forEach((ends, at) => {
+        const part = (done * route.length - hop) * parts.length - at;
+        if (!isHeat && state.time < transfers.sent[transfer]) {
+          layers.moving = grown(layers.moving);
+          drawing.addSegment(layers.moving, ends, { width: width * 1.25, shift, colour, alpha: 225 });
+        }
+        if (part < 0 || part > 1) return;
+        layers.messages = grownMarks(layers.messages);
+        const size = clamp(width * 2.6 + 3, 5, 18);
+        drawing.addMark(layers.messages, along(ends, part), { size, shape: drawing.ARROW, colour, shift });
+      });
+      hop++;
+    }
+  });
+}
+
+/** Fill in the lanes of the critical path, those that have begun stronger than those that come. */
+export function fillPath(layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
+  drawing.restart(layers.path);
+  if (!state.path) return;
+  const { transfers } = model;
+  for (const transfer of transfers.path) {
+    const alpha = transfers.start[transfer] <= state.time || state.time === 0 ? 255 : 70;
+    for (const link of routeOf(transfers.lanes, laneOf(transfers, transfer))) {
+      for (const ends of segmentsOf(places, link)) {
+        layers.path = grown(layers.path);
+        const shift = shiftOf(model, link, sizes);
+        drawing.addSegment(layers.path, ends, { width: 1.5 + 0.3 * sizes.link, shift, colour: theme.accent, alpha });
+      }
+    }
+  }
+}
+
+/** Fill in what is selected or under the pointer. */
+export function fillPicked(
+  layers: Layers, model: Model, places: Places, sizes: Sizes, theme: Theme, picked: { nodes: number[]; links: number[] },
+): void {
+  drawing.restart(layers.picked);
+  drawing.restart(layers.pickedLinks);
+  for (const node of picked.nodes) {
+    const [x, y] = places.nodes.subarray(2 * node, 2 * node + 2);
+    layers.picked = grownMarks(layers.picked);
+    drawing.addMark(layers.picked, [x, y, x, y], { size: sizes.node + 9, shape: drawing.CIRCLE, colour: theme.accent });
+  }
+  for (const link of picked.links) {
+    for (const ends of segmentsOf(places, link)) {
+      layers.pickedLinks = grown(layers.pickedLinks);
+      const [width, shift] = [linkWidth(model, link, sizes) + 2.5, shiftOf(model, link, sizes)];
+      drawing.addSegment(layers.pickedLinks, ends, { width, shift, colour: theme.accent });
+    }
+  }
+}
+
+/** Return the nodes and links that belong to what is selected. */
+export function pickedOf(model: Model, selected: State["selected"]): { nodes: number[]; links: number[] } {
+  if (!selected) return { nodes: [], links: [] };
+  const { transfers } = model;
+  if (selected.kind === "node") return { nodes: selected.at < model.network.nodes.length ? [selected.at] : [], links: [] };
+  if (selected.kind === "link") return { nodes: [], links: selected.at < model.net.source.length ? [selected.at] : [] };
+  if (selected.kind === "tree") {
+    return { nodes: selected.at < transfers.trees.root.length ? [transfers.trees.root[selected.at]] : [], links: [] };
+  }
+  if (selected.at >= transfers.count || transfers.edge[selected.at] === NONE) return { nodes: [], links: [] };
+  const lane = laneOf(transfers, selected.at);
+  const ends = [transfers.lanes.source[lane], transfers.lanes.target[lane]];
+  return { nodes: ends, links: [...routeOf(transfers.lanes, lane)] };
+}
+
+function grown(layer: drawing.Segments): drawing.Segments {
+  if (layer.count < layer.widths.length) return layer;
+  const larger = drawing.emptySegments(2 * layer.count);
+  for (const name of ["places", "widths", "shifts", "colours"] as const) larger[name].set(layer[name]);
+  larger.count = layer.count;
+  return larger;
+}
+
+function grownMarks(layer: drawing.Marks): drawing.Marks {
+  if (layer.count < layer.sizes.length) return layer;
+  const larger = drawing.emptyMarks(2 * layer.count);
+  for (const name of ["places", "sizes", "shifts", "shapes", "colours"] as const) larger[name].set(layer[name]);
+  larger.count = layer.count;
+  return larger;
+}
+

@@ -1,0 +1,145 @@
+// Where nodes and links are in the plane: layouts projected, maps by Mercator, three dimensions as they are turned.
+import { geoMercator, geoPath } from "d3-geo";
+
+import type { Column, Columns } from "../data/columns";
+import type { Network } from "../data/format";
+
+export interface Turn {
+  yaw: number;
+  pitch: number;
+}
+
+export const FIRST_TURN: Turn = { yaw: 0.55, pitch: 0.42 };
+
+export interface Places {
+  /** Two numbers a node. */
+  nodes: Float32Array;
+  /** Four numbers a segment: a link has one, two stubs where it leaves the picture, or several where it is bent. */
+  segments: Float32Array;
+  /** The first segment of each link, and the count of all. */
+  starts: Uint32Array;
+  /** The lines of coasts as segments of four numbers. */
+  coasts: Float32Array;
+  /** The least distance between two linked nodes, in units. */
+  spacing: number;
+}
+
+export function placesOf(network: Network, columns: Columns, turn: Turn): Places {
+  const project = network.layout === "map" ? onMap(network, columns.positions) : turned(columns.positions, network, turn);
+  const count = network.nodes.length;
+  const nodes = new Float32Array(2 * count);
+  for (let node = 0; node < count; node++) nodes.set(project.place(node), 2 * node);
+  const { segments, starts, spacing } = segmentsOf(nodes, columns, project.way);
+  return { nodes, segments, starts, coasts: project.coasts, spacing };
+}
+
+function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"]) {
+  const segments: number[] = [];
+  const starts = new Uint32Array(columns.source.length + 1);
+  let spacing = Infinity;
+  for (let link = 0; link < columns.source.length; link++) {
+    const [source, target] = [columns.source[link], columns.target[link]];
+    const ends = [nodes[2 * source], nodes[2 * source + 1], nodes[2 * target], nodes[2 * target + 1]];
+    const stub = columns.stub.subarray(3 * link, 3 * link + 3);
+    if (stub[0] || stub[1] || stub[2]) {
+      const [dx, dy] = way(stub);
+      segments.push(ends[0], ends[1], ends[0] + dx, ends[1] + dy, ends[2] - dx, ends[3] - dy, ends[2], ends[3]);
+    } else {
+      if (columns.bend[link]) segments.push(...bent(ends, columns.bend[link]));
+      else segments.push(...ends);
+      const far = Math.hypot(ends[2] - ends[0], ends[3] - ends[1]);
+      if (far > 0) spacing = Math.min(spacing, far);
+    }
+    starts[link + 1] = segments.length / 4;
+  }
+  return { segments: Float32Array.from(segments), starts, spacing: Number.isFinite(spacing) ? spacing : 1 };
+}
+
+const PIECES = 10;
+
+/** Return the pieces of a curve whose middle is moved to the left by a share of its length, where up is up. */
+function bent([x0, y0, x1, y1]: number[], bend: number): number[] {
+  // Pixels count downwards, so the left of a direction is at (dy, -dx).
+  const [cx, cy] = [(x0 + x1) / 2 + 2 * bend * (y1 - y0), (y0 + y1) / 2 - 2 * bend * (x1 - x0)];
+  const at = (part: number, a: number, c: number, b: number) =>
+    (1 - part) ** 2 * a + 2 * part * (1 - part) * c + part ** 2 * b;
+  const pieces: number[] = [];
+  for (let piece = 0; piece < PIECES; piece++) {
+    for (const part of [piece / PIECES, (piece + 1) / PIECES]) pieces.push(at(part, x0, cx, x1), at(part, y0, cy, y1));
+  }
+  return pieces;
+}
+
+interface Projection {
+  place: (node: number) => [number, number];
+  way: (vector: ArrayLike<number>) => [number, number];
+  coasts: Float32Array;
+}
+
+function turned(positions: Column, network: Network, turn: Turn): Projection {
+  const flat = network.layout !== "space";
+  const [cosYaw, sinYaw] = [Math.cos(turn.yaw), Math.sin(turn.yaw)];
+  const [cosPitch, sinPitch] = [Math.cos(turn.pitch), Math.sin(turn.pitch)];
+  const way = (at: ArrayLike<number>): [number, number] => {
+    if (flat) return [at[0], -at[1]];
+    const x = at[0] * cosYaw + at[2] * sinYaw;
+    const depth = at[2] * cosYaw - at[0] * sinYaw;
+    return [x, -(at[1] * cosPitch - depth * sinPitch)];
+  };
+  return { way, place: (node) => way(positions.subarray(3 * node, 3 * node + 3)), coasts: new Float32Array(0) };
+}
+
+function onMap(network: Network, positions: Column): Projection {
+  const longitudes = Array.from(network.nodes, (_, node) => positions[3 * node]);
+  const mercator = geoMercator().rotate([-middle(longitudes), 0]).scale(57.3).translate([0, 0]);
+  const segments: number[] = [];
+  let at: [number, number] = [0, 0];
+  const collector = {
+    beginPath() {},
+    closePath() {},
+    arc() {},
+    moveTo(x: number, y: number) {
+      at = [x, y];
+    },
+    lineTo(x: number, y: number) {
+      segments.push(...at, x, y);
+      at = [x, y];
+    },
+  };
+  const lines = network.coasts.map((line) => pairs(line));
+  geoPath(mercator, collector)({ type: "MultiLineString", coordinates: lines });
+  return {
+    place: (node) => mercator([positions[3 * node], positions[3 * node + 1]]) ?? [0, 0],
+    way: (vector) => [vector[0], -vector[1]],
+    coasts: Float32Array.from(segments),
+  };
+}
+
+function pairs(line: number[]): [number, number][] {
+  return Array.from({ length: line.length / 2 }, (_, at) => [line[2 * at], line[2 * at + 1]]);
+}
+
+/** Return the longitude opposite the widest gap, so that no link crosses the edge of the map if it can be avoided. */
+function middle(longitudes: number[]): number {
+  const sorted = longitudes.toSorted((a, b) => a - b);
+  let best = { gap: sorted[0] + 360 - sorted[sorted.length - 1], centre: (sorted[0] + sorted[sorted.length - 1]) / 2 };
+  for (let at = 1; at < sorted.length; at++) {
+    const gap = sorted[at] - sorted[at - 1];
+    if (gap > best.gap) best = { gap, centre: (sorted[at] + sorted[at - 1]) / 2 + 180 };
+  }
+  return best.centre;
+}
+
+/** Return the smallest rectangle around the nodes and stubs: its left, top, right and bottom. */
+export function extentOf(places: Places): [number, number, number, number] {
+  const extent: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
+  const add = (x: number, y: number) => {
+    extent[0] = Math.min(extent[0], x);
+    extent[1] = Math.min(extent[1], y);
+    extent[2] = Math.max(extent[2], x);
+    extent[3] = Math.max(extent[3], y);
+  };
+  for (let at = 0; at < places.nodes.length; at += 2) add(places.nodes[at], places.nodes[at + 1]);
+  for (let at = 0; at < places.segments.length; at += 2) add(places.segments[at], places.segments[at + 1]);
+  return extent;
+}

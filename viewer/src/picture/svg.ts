@@ -1,0 +1,52 @@
+// Writes a drawing as an SVG, for papers and slides.
+import { css, type Rgb } from "../colours";
+import { fittingLabels, colourAt, outline } from "./canvas";
+import { CIRCLE, pixels, type Drawing, type Marks, type Segments, type View } from "./drawing";
+
+export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): string {
+  const parts = drawing.layers.flatMap((layer) =>
+    "segments" in layer ? segmentsOf(layer.segments, view) : marksOf(layer.marks, view),
+  );
+  const labels = fittingLabels(drawing.labels, view).map((label) => {
+    const [x, y] = [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
+    return `<text x="${short(x)}" y="${short(y + 4)}">${escaped(label.text)}</text>`;
+  });
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${view.width} ${view.height}" ` +
+      `width="${view.width}" height="${view.height}">`,
+    `<rect width="100%" height="100%" fill="${css(paper)}"/>`,
+    ...parts,
+    `<g font-family="sans-serif" font-size="11" text-anchor="middle" fill="${css(ink)}">`,
+    ...labels,
+    "</g>",
+    "</svg>",
+  ].join("\n");
+}
+
+function segmentsOf(segments: Segments, view: View): string[] {
+  return Array.from({ length: segments.count }, (_, at) => {
+    const [x0, y0, x1, y1] = pixels(segments, at, view).map(short);
+    const stroke = `stroke="${colourAt(segments.colours, at)}" stroke-width="${short(segments.widths[at])}"`;
+    return `<line x1="${x0}" y1="${y0}" x2="${x1}" y2="${y1}" ${stroke}/>`;
+  });
+}
+
+function marksOf(marks: Marks, view: View): string[] {
+  return Array.from({ length: marks.count }, (_, at) => {
+    const colour = colourAt(marks.colours, at);
+    const points = outline(marks, at, view);
+    if (points) return `<polygon points="${points.map((point) => point.map(short).join(",")).join(" ")}" fill="${colour}"/>`;
+    const [x, y] = pixels(marks, at, view).map(short);
+    const look = marks.shapes[at] === CIRCLE ? `fill="none" stroke-width="2.5" stroke="${colour}"` : `fill="${colour}"`;
+    return `<circle cx="${x}" cy="${y}" r="${short(marks.sizes[at] / 2)}" ${look}/>`;
+  });
+}
+
+function short(value: number): string {
+  return String(Math.round(value * 100) / 100);
+}
+
+function escaped(text: string): string {
+  const named: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+  return text.replace(/[&<>"']/g, (character) => named[character]);
+}

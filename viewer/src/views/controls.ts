@@ -1,0 +1,117 @@
+// What can be chosen: colours, trees, halves, phases and steps, the scenes, and what leaves the page as a file.
+import type { Document } from "../data/format";
+import type { Model } from "../model";
+import type { ColourBy, Half, Store } from "../state";
+import { choice, make } from "./elements";
+
+export interface Exports {
+  png: () => void;
+  svg: () => void;
+}
+
+export function fillControls(
+  host: HTMLElement, document: Document, models: Model[], store: Store, exports: Exports, help: () => void,
+): void {
+  const { state } = store;
+  const parts: Node[] = [...scenes(document, store), colours(models, store), trees(models, store)];
+  parts.push(choice("Half", "Which half of the trees is shown", [["both", "both"], ["reduce", "reduce"], ["broadcast", "broadcast"]],
+    state.half, (half) => store.set({ half: half as Half })));
+  const phases = Math.max(...models.map((model) => model.scene.phases));
+  if (phases > 1) parts.push(numbered("Phase", "Which phase is shown", state.phase, 0, phases - 1, (phase) => store.set({ phase })));
+  const steps = Math.max(...models.map((model) => model.scene.steps));
+  if (steps > 0) parts.push(numbered("Step", "Which step is shown", state.step, 1, steps, (step) => store.set({ step })));
+  parts.push(make("span", { class: "gap" }));
+  parts.push(
+    make("button", { title: "Save the picture as PNG", click: exports.png }, "PNG"),
+    make("button", { title: "Save the network's picture as SVG", click: exports.svg }, "SVG"),
+    make("button", { title: "Light or dark (d)", click: () => store.set({ theme: state.theme === "dark" ? "light" : "dark" }) },
+      state.theme === "dark" ? "Light" : "Dark"),
+    make("button", { title: "Keys and what is shown (?)", click: help }, "?"),
+  );
+  host.replaceChildren(...parts);
+}
+
+function scenes(document: Document, store: Store): Node[] {
+  if (document.scenes.length < 2) return [];
+  const { shown } = store.state;
+  const names = document.scenes.map((scene, at): [string, string] => [String(at), scene.label]);
+  const set = (pane: number, value: string) => {
+    const next = value === "" ? shown.slice(0, 1) : Object.assign([...shown], { [pane]: Number(value) });
+    store.set({ shown: next, selected: null, trees: null, step: null, phase: null });
+  };
+  return [
+    choice("Plan", "The plan that is shown", names, String(shown[0]), (value) => set(0, value)),
+    choice("beside", "A second plan on the same clock", [["", "none"], ...names], String(shown[1] ?? ""), (value) => set(1, value)),
+  ];
+}
+
+function colours(models: Model[], store: Store): Node {
+  const options: [string, string][] = [["busy", "busy share of links"], ["tree", "tree"]];
+  if (models.some((model) => model.scene.steps > 0)) options.push(["step", "step"]);
+  if (models.some((model) => (model.transfers.edges.chunks as Uint32Array).some((chunks) => chunks > 1))) options.push(["chunk", "chunk"]);
+  options.push(["limit", "limiting links"]);
+  const series = new Map(models.flatMap((model) => model.scene.series.map((each) => [each.name, each.title] as const)));
+  for (const [name, title] of series) options.push([`series:${name}`, title]);
+  return choice("Colour by", "What colours mean", options, store.state.colour, (value) => store.set({ colour: value as ColourBy }));
+}
+
+function trees(models: Model[], store: Store): Node {
+  const { state } = store;
+  const change = (event: Event) => {
+    const input = event.target as HTMLInputElement;
+    const list = readTrees(input.value, models);
+    input.setCustomValidity(list === undefined ? "Write numbers of trees such as 0-3,7, the name of a root, or nothing for all" : "");
+    input.reportValidity();
+    if (list !== undefined) store.set({ trees: list, selected: null });
+  };
+  const title = "Numbers of trees such as 0-3,7, or the name of their root; all if it is empty";
+  const input = make("input", { type: "text", id: "trees", size: 10, title, placeholder: "all", value: shortList(state.trees), change });
+  return make("label", {}, "Trees", input);
+}
+
+/** Read a list of trees such as `0-3,7`, or the name of a node that is their root; null is all, undefined is wrong. */
+export function readTrees(text: string, models: Model[]): number[] | null | undefined {
+  const trimmed = text.trim();
+  if (trimmed === "" || trimmed === "all") return null;
+  const most = Math.max(...models.map((model) => model.scene.trees));
+  const rooted = models.flatMap((model) => {
+    const node = model.network.nodes.indexOf(trimmed);
+    return [...model.transfers.trees.root].flatMap((root: number, tree) => (node >= 0 && root === node ? [tree] : []));
+  });
+  if (rooted.length) return [...new Set(rooted)];
+  const found: number[] = [];
+  for (const part of trimmed.split(",")) {
+    const range = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(part);
+    if (!range) return undefined;
+    const [first, last] = [Number(range[1]), Number(range[2] ?? range[1])];
+    if (last < first || last >= most) return undefined;
+    for (let tree = first; tree <= last; tree++) found.push(tree);
+  }
+  return [...new Set(found)].sort((a, b) => a - b);
+}
+
+/** Write a list of trees as briefly as one would. */
+export function shortList(trees: number[] | null): string {
+  if (!trees) return "";
+  const parts: string[] = [];
+  for (let at = 0; at < trees.length; at++) {
+    const first = at;
+    while (trees[at + 1] === trees[at] + 1) at++;
+    parts.push(first === at ? `${trees[at]}` : `${trees[first]}-${trees[at]}`);
+  }
+  return parts.join(",");
+}
+
+function numbered(
+  label: string, title: string, value: number | null, least: number, most: number, chosen: (value: number | null) => void,
+): Node {
+  const change = (event: Event) => {
+    const { value: text, validity } = event.target as HTMLInputElement;
+    if (text === "") chosen(null);
+    else if (validity.valid) chosen(Number(text));
+    else (event.target as HTMLInputElement).reportValidity();
+  };
+  const input = make("input", { type: "number", min: least, max: most, placeholder: "all", title: `${title}: ${least} to ${most}`,
+    value: value ?? "", change });
+  return make("label", {}, label, input);
+}

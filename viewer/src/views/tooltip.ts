@@ -1,0 +1,63 @@
+// What is known of the thing under the pointer, in a few words.
+import { row } from "../data/transfers";
+import { seriesOf } from "../looks";
+import { busyShare, edgePasses, linkName, nodeName, valueAt, type Model } from "../model";
+import type { State } from "../state";
+import { counted, rate, share, time } from "../units";
+import { make } from "./elements";
+import type { Hover } from "./pane";
+
+export function fillTooltip(host: HTMLElement, model: Model | undefined, hover: Hover, state: State): void {
+  host.hidden = !hover || !model;
+  if (!hover || !model) return;
+  const lines = hover.kind === "node" ? ofNode(model, hover.at, state) : ofLink(model, hover.at, state);
+  host.replaceChildren(...lines.map((line, at) => make(at ? "div" : "b", {}, line)));
+  const [width, height] = [host.offsetWidth, host.offsetHeight];
+  host.style.left = `${Math.min(hover.x + 14, innerWidth - width - 8)}px`;
+  host.style.top = `${Math.min(hover.y + 14, innerHeight - height - 8)}px`;
+}
+
+function ofNode(model: Model, node: number, state: State): string[] {
+  const rank = model.network.ranks[node];
+  const kind = model.network.kinds[node] === "accelerator" ? (rank < 0 ? "idle" : `rank ${rank}`) : model.network.kinds[node];
+  const lines = [nodeName(model, node), kind];
+  const series = seriesOf(model, state);
+  if (series?.of === "nodes") lines.push(`${series.title}: ${valueAt(model, series.name, node, state.time).toPrecision(3)} ${series.unit}`);
+  if (state.trees) lines.push(...inTrees(model, node, state));
+  return lines;
+}
+
+/** Say from whom and to whom a node has its data in the trees that are shown. */
+function inTrees(model: Model, node: number, state: State): string[] {
+  const { edges, lanes } = model.transfers;
+  const from: string[] = [], to: string[] = [];
+  for (let edge = 0; edge < edges.tree.length; edge++) {
+    const [source, target] = [lanes.source[edges.lane[edge]], lanes.target[edges.lane[edge]]];
+    if ((source !== node && target !== node) || !edgePasses(model, state, edge)) continue;
+    const what = edges.reduces[edge] ? "partial sums" : "results";
+    const step = edges.step[edge] ? ` in step ${edges.step[edge]}` : "";
+    if (source === node) to.push(`${what} to ${nodeName(model, target)}${step}`);
+    else from.push(`${what} from ${nodeName(model, source)}${step}`);
+  }
+  return [...from.slice(0, 5).map((each) => `gets ${each}`), ...to.slice(0, 5).map((each) => `sends ${each}`)];
+}
+
+function ofLink(model: Model, link: number, state: State): string[] {
+  const { transfers } = model;
+  let count = 0, first = Infinity, last = 0;
+  const trees = new Set<number>();
+  for (const lane of row(transfers.lanesOfLink, link)) {
+    for (const transfer of row(transfers.ofLane, lane)) {
+      count++;
+      first = Math.min(first, transfers.start[transfer]);
+      last = Math.max(last, transfers.received[transfer]);
+      trees.add(transfers.edges.tree[transfers.edge[transfer]]);
+    }
+  }
+  const part = state.window ? ` from ${time(state.window[0])} to ${time(state.window[1])}` : "";
+  const lines = [linkName(model, link), `${rate(model.net.bandwidth_Bps[link])}, ${time(model.net.latency_s[link])}`,
+    `busy ${share(busyShare(model, link, state.window))}${part}`];
+  if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${time(first)} to ${time(last)}`);
+  if (model.limit.has(link)) lines.push("It limits every plan on this network.");
+  return lines;
+}
