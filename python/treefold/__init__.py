@@ -10,6 +10,7 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
   times of several plans at once, `compare` compares algorithms over sizes, `winners` finds the fastest on several
   networks, and `train` predicts the time of a training iteration.
 - runs: `run` runs a plan on arrays.
+- pictures: `view` makes a page that shows plans as they move, for browsers and notebooks.
 - files: `save` writes a network or a plan; `topology` and `load_plan` read them.
 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from treefold.simulation import SIMULATORS, simulate, tables, trace
     from treefold.together import simulate_together
     from treefold.training import train
+    from treefold.viewing import view
     from treefold.winning import winners
 
 _HOMES = {
@@ -61,6 +63,7 @@ _HOMES = {
     "simulation": ("SIMULATORS", "simulate", "tables", "trace"),
     "together": ("simulate_together",),
     "training": ("train",),
+    "viewing": ("view",),
     "winning": ("winners",),
 }
 """The module of each public name."""
@@ -104,6 +107,7 @@ __all__ = [
     "trace",
     "train",
     "training",
+    "view",
     "winners",
     "without_relays",
 ]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 _LEVEL = 6
 _TYPES = {"uint8": "u1", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8"}
 
+
 def pack(columns: Mapping[str, NDArray[Any]]) -> bytes:
     """Return a block with columns.
 

@@ -65,19 +65,23 @@ class Page:
         return f"Page({self.title})"
 
 
-def page_parts(title: str, scenes: Sequence[Scene]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the document of a page, and its blocks of columns by their names."""
+def page_parts(title: str, scenes: Sequence[Scene], is_served: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the document of a page, and its blocks of columns by their names; a server keeps those of scenes."""
     networks: list[Topology] = []
     blocks: dict[str, bytes] = {}
-    described = []
+    described: list[dict[str, Any]] = []
     for scene in scenes:
         network = scene.plan.topology
         if network not in networks:
             networks.append(network)
         here = trees_that_fit(scene.trace)
         number = len(described)
-        described.append({**scene_document(scene, networks.index(network), here), "columns": f"scene-{number}"})
-        blocks[f"scene-{number}"] = pack(scene_columns(scene, None if here == scene.plan.num_trees else range(here)))
+        document = scene_document(scene, networks.index(network), here)
+        where = {"columns": f"scene-{number}", "served": f"scenes/{number}" if is_served else None}
+        described.append({**document, **where})
+        if not is_served:
+            trees = None if here == scene.plan.num_trees else range(here)
+            blocks[f"scene-{number}"] = pack(scene_columns(scene, trees))
     documents = []
     for number, network in enumerate(networks):
         document, columns = network_document(network)

@@ -66,7 +66,6 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "series": [],
         "transfers": len(columns["lane"]),
         "trees_here": trees_here,
-        "served": None,
     }
 
 
@@ -112,6 +111,11 @@ def _transfers_before(columns: Columns) -> NDArray[np.int64]:
     return np.asarray(reached[halves[::2]], np.int64)
 
 
+def transfers_of(trace: Trace, trees: Sequence[int]) -> int:
+    """Return how many transfers the edges of some trees have."""
+    return len(_kept(_edges(trace.columns(), trees)))
+
+
 def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
     """Return the columns of a scene: its lanes, trees and busy links, and the edges and transfers of some trees.
 
@@ -153,7 +157,7 @@ def _kept(edges: Columns) -> NDArray[np.int64]:
     starts, once = np.unique(first, return_index=True)
     lengths = chunks[once]
     offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.repeat(starts, lengths) + offsets
+    return np.asarray(np.repeat(starts, lengths) + offsets, np.int64)
 
 
 def _renumbered(edges: Columns, kept: NDArray[np.int64]) -> Columns:
@@ -170,21 +174,30 @@ def _times(columns: Columns, kept: NDArray[np.int64], time_s: float) -> Columns:
         for name in ("start_s", "sent_s", "received_s")
     )
     named = {"start": start, "sending": sent - start, "latency": received - sent}
-    return {"bytes": columns["bytes"][kept], **{name: np.maximum(each, 0).astype(np.uint32) for name, each in named.items()}}
+    return {
+        "bytes": columns["bytes"][kept],
+        **{name: np.maximum(each, 0).astype(np.uint32) for name, each in named.items()},
+    }
 
 
 def _causes(cause: NDArray[np.int32], kept: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return how far back the cause of each transfer is; 0 if there is none, or the page lacks it."""
-    wanted = cause[kept].astype(np.int64)
-    places = np.minimum(np.searchsorted(kept, wanted), max(len(kept) - 1, 0))
-    has = (wanted >= 0) & (kept[places] == wanted) if len(kept) else np.zeros(0, bool)
+    places, has = _found(cause[kept].astype(np.int64), kept)
     return np.where(has, np.arange(len(kept)) - places, 0).astype(np.int32)
 
 
 def _numbers(transfers: NDArray[np.uint32], kept: NDArray[np.int64]) -> NDArray[np.uint32]:
-    places = np.searchsorted(kept, transfers)
-    has = (places < len(kept)) & (kept[np.minimum(places, max(len(kept) - 1, 0))] == transfers) if len(kept) else places > 0
+    """Return the numbers that those of some transfers have which are kept."""
+    places, has = _found(transfers.astype(np.int64), kept)
     return places[has].astype(np.uint32)
+
+
+def _found(wanted: NDArray[np.int64], kept: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the place of each wanted number among those that are kept, and whether it is there."""
+    if not len(kept):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    places = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
+    return places.astype(np.int64), kept[places] == wanted
 
 
 def _use(trace: Trace) -> Columns:

@@ -1,32 +1,42 @@
 """Makes pages of plans and networks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from treefold import plans
-from treefold._core import Plan, Topology, format_size
+from treefold import checks, plans, progress
+from treefold._core import Plan, Topology, Trace, format_size
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
-from treefold.simulation import simulate_and_trace
+from treefold.options import Machine
+from treefold.simulation import Simulator, simulate_and_trace, simulator_of
 from treefold.viewing.pages import Page
 from treefold.viewing.scenes import Scene
 
+Source = Plan | Trace | Topology | str
+
 
 def view(
-    *sources: Plan | Topology | str,
+    *sources: Source,
     algorithm: str | Sequence[str] = "auto",
     size_bytes: int | str | Sequence[int | str] | None = None,
-    simulator: str = "flow",
+    simulator: str | Machine = "flow",
+    link_model: str = "propagation",
     title: str | None = None,
+    **asked: Any,
 ) -> Page:
     """Return a page that shows plans as they move, for any browser and for notebooks.
 
     Args:
-        sources: Plans, or networks (a `Topology`, a spec, or the path of a file) that are planned for.
+        sources: Plans; traces, such as those of `treefold.load_trace`; or networks (a `Topology`, a spec, or the path
+            of a file) that are planned for.
         algorithm: The algorithms that plan for the networks, for example `ring,multitree`; by default `auto`.
-        size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`, or several; by default
-            that of each plan. A page with several algorithms and sizes has a chart of them, too.
-        simulator: The simulator: `flow` or `packet`.
+        size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`, or several: a list, or
+            `32KiB:64MiB`, where each is twice the one before. By default that of each plan. A page with several
+            algorithms and sizes has a chart of them, too.
+        simulator: The simulator: `flow` or `packet`, or a `treefold.Machine`.
+        link_model: The meaning of a link's latency, as for `treefold.trace`.
         title: The title of the page; by default the networks and algorithms.
+        asked: What else `treefold.plan` is asked for the networks, such as `collective`.
 
     Raises:
         TreefoldError: If nothing is given to show, a network or a size is none, or the simulator has no trace.
@@ -39,39 +49,46 @@ def view(
     if not sources:
         raise TreefoldError("there is nothing to view; give a plan, or a network such as torus:8x8")
     names = algorithm.split(",") if isinstance(algorithm, str) else [*algorithm]
-    sizes = [*size_bytes] if isinstance(size_bytes, list | tuple) else [size_bytes]
-    scenes = []
-    for size in sizes:
-        for planned in _planned(sources, names, size, simulator):
-            scenes.append(scene_of(planned, size, simulator))
-    return page_of(scenes, title)
+    used, sizes = simulator_of(simulator, "flow"), _sizes(size_bytes)
+    scenes = [_of_trace(source) for source in sources if isinstance(source, Trace)]
+    planned = [(source, size) for size in sizes for source in sources if not isinstance(source, Trace)]
+    for number, (source, size) in enumerate(planned):
+        with progress.working_on(f"plan {number + 1} of {len(planned)}", number / len(planned), 1 / len(planned)):
+            for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
+                scenes.append(_simulated(plan, size, used, link_model))
+    return Page(_title(scenes) if title is None else title, tuple(scenes))
 
 
-def _planned(
-    sources: Sequence[Plan | Topology | str], names: Sequence[str], size: int | str | None, simulator: str
-) -> list[Plan]:
-    found = []
-    for source in sources:
-        if isinstance(source, Plan):
-            found.append(source)
-        else:
-            network = as_network(source)
-            found += [plans.plan(network, name.strip(), size_bytes=size, simulator=simulator) for name in names]
-    return found
+def _sizes(given: int | str | Sequence[int | str] | None) -> Sequence[int | str | None]:
+    if given is None:
+        return [None]
+    if isinstance(given, str):
+        return checks.sizes(given)
+    return [*given] if isinstance(given, list | tuple) else [checks.size(given)]
 
 
-def scene_of(planned: Plan, size_bytes: int | str | None, simulator: str, link_model: str = "propagation") -> Scene:
-    """Return what a page shows of a plan at a size."""
-    prediction, trace = simulate_and_trace(planned, size_bytes, simulator, link_model)
-    size = format_size(prediction.size_bytes)
-    return Scene(f"{planned.algorithm}, {size}, {planned.topology.name}", planned, trace, prediction)
+def _planned(source: Plan | Topology | str, names: Sequence[str], asked: dict[str, Any]) -> Iterator[Plan]:
+    if isinstance(source, Plan):
+        yield source
+        return
+    network = as_network(source)
+    for name in names:
+        yield plans.plan(network, name.strip(), **asked)
 
 
-def page_of(scenes: Sequence[Scene], title: str | None) -> Page:
-    """Return the page of scenes, with a title of its own if none is given."""
-    if title is None:
-        networks = ", ".join(dict.fromkeys(scene.plan.topology.name for scene in scenes))
-        title = f"{networks}: {', '.join(dict.fromkeys(scene.plan.algorithm for scene in scenes))}"
-    return Page(title, tuple(scenes))
+def _simulated(plan: Plan, size_bytes: int | str | None, simulator: Simulator, link_model: str) -> Scene:
+    prediction, trace = simulate_and_trace(plan, size_bytes, simulator.named, link_model)
+    return Scene(_label(plan, prediction.size_bytes), plan, trace, prediction)
 
 
+def _of_trace(trace: Trace) -> Scene:
+    return Scene(f"measured: {_label(trace.plan, trace.size_bytes)}", trace.plan, trace, None)
+
+
+def _label(plan: Plan, size_bytes: int) -> str:
+    return f"{plan.algorithm}, {format_size(size_bytes)}, {plan.topology.name}"
+
+
+def _title(scenes: Sequence[Scene]) -> str:
+    networks = ", ".join(dict.fromkeys(scene.plan.topology.name for scene in scenes))
+    return f"{networks}: {', '.join(dict.fromkeys(scene.plan.algorithm for scene in scenes))}"

@@ -1,0 +1,125 @@
+"""The command `view`: a page that shows plans, as a file or from a server."""
+
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treefold import networks
+from treefold._core import Plan, Topology
+from treefold.cli.groups import expanded, flags_given
+from treefold.cli.options import (
+    CollectiveOptions,
+    NetworkOptions,
+    PlannerOptions,
+    SimulatorOptions,
+    simulator_option,
+)
+from treefold.cli.terminal import notify, working
+from treefold.errors import TreefoldError
+from treefold.files.plans import is_plan_file, load_plan
+from treefold.files.writing import check_writable
+from treefold.viewing import Page
+from treefold.viewing import view as make_page
+from treefold.viewing.server import PageServer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The options of `view` itself."""
+
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the page to this file, .html, and open no browser.")
+    ] = None
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZES",
+            help="The size of the vector, or several: a list such as 1MiB,3MiB, or a range such as 32KiB:64MiB; by "
+            "default the size that each plan was made for, or 64MiB.",
+        ),
+    ] = None
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the page on the loopback address; the default without -o.")
+    ] = False
+    port: Annotated[int, typer.Option(help="The port to serve on; 0 is any that is free.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewWith(SimulatorOptions):
+    """The options of simulators; all but `analytic` have something to show."""
+
+    simulator: Annotated[str | None, simulator_option("flow; packet with --machine or --set")] = None
+
+
+@expanded
+def view(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="NETWORK|PLAN.json...", help="Plans, or networks that are planned for."),
+    ],
+    algorithms: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="The algorithms that plan for the networks, separated by commas; by default auto.",
+        ),
+    ] = None,
+    *,
+    what: CollectiveOptions,
+    shown: Shown,
+    planner: PlannerOptions,
+    simulator_options: ViewWith,
+    network_options: NetworkOptions,
+) -> None:
+    """Show plans in a browser: the network, the trees, how busy links are, and what is sent when.
+
+    The page is one file that needs no server and no network. Two plans stand side by side, on the same clock.
+
+    Examples:
+    treefold view torus:8x8 -a ring,multitree --size 1MiB -o torus.html
+    treefold view plan.json
+    treefold view b4 -a packing,mtree --size 1MiB:1GiB
+
+    """
+    if shown.output is not None:
+        if shown.serve:
+            raise TreefoldError(f"--serve and -o {shown.output}: a page is served or written; drop one of the two")
+        check_writable(shown.output)
+    loaded = [_loaded(source, (what, planner, network_options), network_options) for source in sources]
+    with working("simulating"):
+        page = make_page(
+            *loaded,
+            algorithm=",".join(algorithms or ["auto"]),
+            size_bytes=shown.size,
+            simulator=simulator_options.asked("flow").named,
+            link_model=networks.link_model_of(simulator_options.link_model),
+            **what.asked(),
+            **planner.asked(),
+        )
+    if shown.output is None:
+        _serve(page, shown.port)
+        return
+    with working("writing"):
+        page.save(shown.output)
+    notify(f"wrote {shown.output}; open it in a browser")
+
+
+def _loaded(source: str, given: tuple[object, ...], network_options: NetworkOptions) -> Plan | Topology:
+    """Return the plan of a file, or a network."""
+    if not is_plan_file(source):
+        return network_options.load(source)
+    if flags := flags_given(*given):
+        raise TreefoldError(f"{source} is already a plan; drop {', '.join(flags)}")
+    return load_plan(source)
+
+
+def _serve(page: Page, port: int) -> None:
+    with working("preparing the page"):
+        server = PageServer(page, port)
+    notify(f"serving {server.address} until you press Ctrl-C")
+    webbrowser.open(server.address)
+    server.serve()
