@@ -37,6 +37,7 @@ function fraction(at: number, count: number): number {
 
 /** Return the colour of a link where nothing moves. */
 export function linkColour(model: Model, state: State, theme: Theme, link: number): Rgb {
+  if (state.trees && state.colour !== "limit") return theme.faint; // the trees are drawn over the links
   if (state.colour === "busy") return heat(busyShare(model, link, state.window), theme);
   if (state.colour === "limit") return model.limit.has(link) ? theme.limit : theme.faint;
   const series = seriesOf(model, state);

@@ -2,10 +2,11 @@
 import "./style.css";
 
 import { css, heat as heatAt, themeOf } from "./colours";
+import type { Columns } from "./data/columns";
 import type { Document } from "./data/format";
 import { LABEL_FONT } from "./picture/canvas";
 import { svgOf } from "./picture/svg";
-import { modelOf, networkOf, type Model } from "./model";
+import { modelOf, networkOf, outlineOf, type Model } from "./model";
 import { firstState, fromHash, hashOf, Store, type State } from "./state";
 import { comparisonChart, seriesChart } from "./views/chart";
 import { fillControls } from "./views/controls";
@@ -52,6 +53,7 @@ function skeleton(title: string) {
 async function page(data: Document, store: Store, first: State, parts: ReturnType<typeof skeleton>): Promise<void> {
   const networks = new Map<number, ReturnType<typeof networkOf>>();
   const loaded = new Map<string, Promise<Model>>();
+  const isRead = new Set<number>();
   let panes: Pane[] = [];
   let timelines: Timeline[] = [];
   const longest = () => Math.max(...store.state.shown.map((at) => data.scenes[at].time_s), 0);
@@ -62,13 +64,28 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     const scene = data.scenes[at];
     const wanted = scene.served && store.state.trees ? store.state.trees : undefined;
     const key = `${at} ${wanted ?? ""}`;
-    if (!networks.has(scene.network)) networks.set(scene.network, networkOf(data.networks[scene.network]));
-    if (!loaded.has(key)) loaded.set(key, networks.get(scene.network)!.then((net) => modelOf(data, at, net, wanted)));
+    if (!loaded.has(key)) loaded.set(key, netOf(at).then((net) => modelOf(data, at, net, wanted)));
     return loaded.get(key)!;
   }
 
+  function netOf(at: number): Promise<Columns> {
+    const { network } = data.scenes[at];
+    if (!networks.has(network)) networks.set(network, networkOf(data.networks[network]));
+    return networks.get(network)!;
+  }
+
   async function build(): Promise<void> {
-    const models = await Promise.all(store.state.shown.map(load));
+    const { shown } = store.state;
+    const outlines = await Promise.all(shown.map(async (at) => outlineOf(data, at, await netOf(at))));
+    if (shown.some((at) => !isRead.has(at))) show(outlines);
+    const models = await Promise.all(shown.map(load));
+    for (const at of shown) isRead.add(at);
+    if (shown !== store.state.shown) return; // others were chosen meanwhile
+    show(models);
+    app.dataset.ready = String(performance.now());
+  }
+
+  function show(models: Model[]): void {
     for (const each of [...panes, ...timelines]) each.close();
     parts.panes.replaceChildren();
     parts.timelines.replaceChildren();
@@ -83,7 +100,7 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     parts.panes.classList.toggle("no-webgl", panes.some((pane) => !pane.hasWebGl));
     words();
     resize();
-    app.dataset.ready = String(performance.now());
+    app.dataset.first ??= String(performance.now());
   }
 
   function words(): void {
@@ -142,8 +159,8 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     requestAnimationFrame(frame);
   }
   if (document.readyState === "loading") await new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
-  await build();
   requestAnimationFrame(frame);
+  await build();
 }
 
 /** Say what the colours mean. */
@@ -178,6 +195,7 @@ function paintScale(canvas: HTMLCanvasElement | null, state: State): void {
 /** Put the pictures of all panes beside each other, with their labels. */
 function picture(panes: Pane[], state: State): HTMLCanvasElement {
   const theme = themeOf(state.theme);
+  for (const pane of panes) pane.draw(true); // what the GPU has drawn is gone after a frame
   const canvases = [...document.querySelectorAll<HTMLCanvasElement>(".picture canvas:first-child")];
   const labels = [...document.querySelectorAll<HTMLCanvasElement>(".picture canvas.labels")];
   const all = make("canvas");

@@ -37,6 +37,17 @@ export async function modelOf(document: Document, at: number, net: Columns, tree
   return builtOf(document, scene, net, columns);
 }
 
+/** Return a scene before its transfers are read: its network, which is shown at once. */
+export function outlineOf(document: Document, at: number, net: Columns): Model {
+  const none = new Uint32Array(0);
+  const names = ["lane_source", "lane_target", "lane_links", "tree_root", "tree_phase", "tree_share", "edge_tree",
+    "edge_reduces", "edge_lane", "edge_step", "edge_transfer", "edge_chunks", "path", "heat"];
+  const columns: Columns = Object.fromEntries(names.map((name) => [name, none]));
+  const links = net.source.length;
+  const empty = { ...columns, lane_start: new Uint32Array(1), busy_s: new Float64Array(links), used: new Float64Array(links) };
+  return builtOf(document, { ...document.scenes[at], series: [] }, net, empty);
+}
+
 function builtOf(document: Document, scene: Scene, net: Columns, columns: Columns): Model {
   const links = net.source.length;
   const transfers = transfersOf(scene, columns, links);
@@ -81,6 +92,7 @@ function addedUp(table: Column, rows: number, windows: number): Float32Array {
 /** Return the share of a part of the time in which a link carries something; of all the time if there is no part. */
 export function busyShare(model: Model, link: number, part: [number, number] | null): number {
   const time = model.scene.time_s;
+  if (!model.windows) return 0;
   if (!part) return time > 0 ? model.busy[link] / time : 0;
   const [from, to] = part.map((moment) => (Math.min(Math.max(moment / time, 0), 1) * model.windows));
   if (!(to > from)) return 0;

@@ -3,16 +3,16 @@
 function scaled(value: number, units: [number, string][]): string {
   const [factor, unit] = units.find(([least]) => Math.abs(value) >= least * 0.9995) ?? units[units.length - 1];
   const digits = Number((value / factor).toPrecision(3));
-  return `${digits} ${unit}`;
+  return `${digits}\u00a0${unit}`;
 }
 
 export function time(seconds: number): string {
-  if (seconds === 0) return "0 s";
+  if (seconds === 0) return "0\u00a0s";
   return scaled(seconds, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]]);
 }
 
 export function size(bytes: number): string {
-  if (bytes < 1024) return `${Number(bytes.toPrecision(3))} B`;
+  if (bytes < 1024) return `${Number(bytes.toPrecision(3))}\u00a0B`;
   return scaled(bytes, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]);
 }
 
@@ -22,7 +22,7 @@ export function rate(bytesPerSecond: number): string {
 
 export function share(fraction: number): string {
   const percent = fraction * 100;
-  return `${percent >= 99.95 || percent === 0 ? Math.round(percent) : percent.toPrecision(percent < 10 ? 2 : 3)} %`;
+  return `${percent >= 99.95 || percent === 0 ? Math.round(percent) : percent.toPrecision(percent < 10 ? 2 : 3)}\u00a0%`;
 }
 
 /** Return a count with its noun, such as `1 tree` or `12 trees`. */

@@ -61,7 +61,7 @@ const CORNERS = { numComponents: 2, data: new Float32Array([-1, -1, 1, -1, -1, 1
 
 /** Return what draws on the GPU into a canvas; null if the browser cannot. */
 export function glPainter(canvas: HTMLCanvasElement): Painter | null {
-  const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
+  const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true });
   if (!gl) return null;
   const programs = {
     segments: twgl.createProgramInfo(gl, [SEGMENT, SEGMENT_COLOUR]),
@@ -81,7 +81,8 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
     }
     if (made.version !== layer.version) {
       for (const [name, { data }] of Object.entries(attributesOf(layer, false))) {
-        twgl.setAttribInfoBufferFromArray(gl!, made.info.attribs![name], data, 0);
+        gl!.bindBuffer(gl!.ARRAY_BUFFER, made.info.attribs![name].buffer);
+        gl!.bufferSubData(gl!.ARRAY_BUFFER, 0, data);
       }
       made.version = layer.version;
     }

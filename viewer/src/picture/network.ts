@@ -59,9 +59,13 @@ export interface Sizes {
   link: number;
 }
 
-export function sizesAt(spacing: number, scale: number): Sizes {
-  const pixels = spacing * scale;
-  return { node: clamp(pixels * 0.26, 3, 20), link: clamp(pixels * 0.08, 0.9, 6) };
+/** The most of the picture that links may cover, as far as their width decides. */
+const COVER = 0.22;
+
+export function sizesAt(places: Places, scale: number): Sizes {
+  const pixels = places.spacing * scale;
+  const thin = (COVER * places.area * scale) / Math.max(places.length, 1e-9);
+  return { node: clamp(pixels * 0.26, 3, 20), link: clamp(Math.min(pixels * 0.08, thin), 0.7, 6) };
 }
 
 export function clamp(value: number, least: number, most: number): number {

@@ -22,6 +22,9 @@ export interface Places {
   coasts: Float32Array;
   /** The least distance between two linked nodes, in units. */
   spacing: number;
+  /** The length of all links, and the area around them. */
+  length: number;
+  area: number;
 }
 
 export function placesOf(network: Network, columns: Columns, turn: Turn): Places {
@@ -30,7 +33,9 @@ export function placesOf(network: Network, columns: Columns, turn: Turn): Places
   const nodes = new Float32Array(2 * count);
   for (let node = 0; node < count; node++) nodes.set(project.place(node), 2 * node);
   const { segments, starts, spacing } = segmentsOf(nodes, columns, project.way);
-  return { nodes, segments, starts, coasts: project.coasts, spacing };
+  const [left, top, right, bottom] = extentOf(nodes, segments);
+  const area = Math.max(right - left, spacing) * Math.max(bottom - top, spacing);
+  return { nodes, segments, starts, coasts: project.coasts, spacing, length: lengthOf(segments), area };
 }
 
 function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"]) {
@@ -131,7 +136,7 @@ function middle(longitudes: number[]): number {
 }
 
 /** Return the smallest rectangle around the nodes and stubs: its left, top, right and bottom. */
-export function extentOf(places: Places): [number, number, number, number] {
+export function extentOf(nodes: Float32Array, segments: Float32Array): [number, number, number, number] {
   const extent: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
   const add = (x: number, y: number) => {
     extent[0] = Math.min(extent[0], x);
@@ -139,7 +144,15 @@ export function extentOf(places: Places): [number, number, number, number] {
     extent[2] = Math.max(extent[2], x);
     extent[3] = Math.max(extent[3], y);
   };
-  for (let at = 0; at < places.nodes.length; at += 2) add(places.nodes[at], places.nodes[at + 1]);
-  for (let at = 0; at < places.segments.length; at += 2) add(places.segments[at], places.segments[at + 1]);
+  for (let at = 0; at < nodes.length; at += 2) add(nodes[at], nodes[at + 1]);
+  for (let at = 0; at < segments.length; at += 2) add(segments[at], segments[at + 1]);
   return extent;
+}
+
+function lengthOf(segments: Float32Array): number {
+  let sum = 0;
+  for (let at = 0; at < segments.length; at += 4) {
+    sum += Math.hypot(segments[at + 2] - segments[at], segments[at + 3] - segments[at + 1]);
+  }
+  return sum;
 }

@@ -14,8 +14,8 @@ import { nearestLink, nearestNode } from "./picking";
 
 export interface Pane {
   model: Model;
-  /** Draw what has changed; cheap if nothing has. */
-  draw(): void;
+  /** Draw what has changed, or all of it; cheap if nothing has. */
+  draw(all?: boolean): void;
   note(changed: Set<keyof State>): void;
   resize(): void;
   drawing(): Drawing;
@@ -27,6 +27,8 @@ export interface Pane {
 export type Hover = { kind: "node" | "link"; at: number; pane: number; x: number; y: number } | null;
 
 const MARGIN = 34;
+/** Below the picture stands what its colours mean. */
+const BELOW = 22;
 
 /** Put a picture into an element; `hovered` hears what is under the pointer. */
 export function paneIn(host: HTMLElement, model: Model, store: Store, pane: number, hovered: (hover: Hover) => void): Pane {
@@ -54,15 +56,15 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     width: host.clientWidth,
     height: host.clientHeight,
   });
-  const sizes = () => network.sizesAt(places.spacing, view().scale);
+  const sizes = () => network.sizesAt(places, view().scale);
 
   function fit(): void {
-    const [left, top, right, bottom] = extentOf(places);
+    const [left, top, right, bottom] = extentOf(places.nodes, places.segments);
     const [width, height] = [Math.max(right - left, 1e-6), Math.max(bottom - top, 1e-6)];
-    const room = [Math.max(host.clientWidth - 2 * MARGIN, 20), Math.max(host.clientHeight - 2 * MARGIN, 20)];
+    const room = [Math.max(host.clientWidth - 2 * MARGIN, 20), Math.max(host.clientHeight - 2 * MARGIN - BELOW, 20)];
     const scale = Math.min(room[0] / width, room[1] / height, 140);
     const middle = [(left + right) / 2, (top + bottom) / 2];
-    fitted = { scale, x: host.clientWidth / 2 - middle[0] * scale, y: host.clientHeight / 2 - middle[1] * scale };
+    fitted = { scale, x: host.clientWidth / 2 - middle[0] * scale, y: (host.clientHeight - BELOW) / 2 - middle[1] * scale };
   }
 
   function resize(): void {
@@ -98,14 +100,14 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     }
   }
 
-  function draw(): void {
-    if (!stale.all) return;
+  function draw(all = false): void {
+    if (!stale.all && !all) return;
     const { state } = store;
     const theme = themeOf(state.theme);
     refill(state);
     const ratio = devicePixelRatio;
     painter.draw({ layers: network.layersOf(layers), labels: [] }, view(), ratio, theme.paper);
-    if (stale.places) drawLabels(labels, labelsOf(model, places, sizes().node), view(), ratio, theme.ink, theme.paper);
+    if (stale.places) drawLabels(labels, labelsOf(model, places, sizes().node, view().scale), view(), ratio, theme.ink, theme.paper);
     stale.places = stale.links = stale.trees = stale.moving = stale.picked = stale.all = false;
   }
 
@@ -114,7 +116,7 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     if (has("trees", "half", "phase", "step")) mask = passing(model, store.state);
     stale.places ||= has("theme");
     const follows = store.state.colour.startsWith("series:") || store.state.path;
-    stale.links ||= has("colour", "window", "path") || (follows && has("time"));
+    stale.links ||= has("colour", "window", "path", "trees") || (follows && has("time"));
     stale.trees ||= has("trees", "half", "phase", "step", "colour");
     stale.moving ||= has("time", "trees", "half", "phase", "step", "colour", "playing");
     stale.picked ||= has("selected");
@@ -174,19 +176,28 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     draw,
     note,
     resize,
-    drawing: () => ({ layers: network.layersOf(layers), labels: labelsOf(model, places, sizes().node) }),
+    drawing: () => ({ layers: network.layersOf(layers), labels: labelsOf(model, places, sizes().node, view().scale) }),
     view,
     hasWebGl: gl !== null,
     close: () => host.replaceChildren(),
   };
 }
 
-function labelsOf(model: Model, places: Places, size: number): Label[] {
-  return model.network.nodes.map((text, node) => ({
+/** Return the names of nodes; where they would be too long, without what all names begin with. */
+function labelsOf(model: Model, places: Places, size: number, scale: number): Label[] {
+  const names = model.network.nodes;
+  const longest = Math.max(...names.slice(0, 2000).map((name) => name.length));
+  const isTight = 7.5 * longest + 10 > places.spacing * scale;
+  return names.map((name, node) => ({
     x: places.nodes[2 * node],
     y: places.nodes[2 * node + 1],
-    text,
+    text: isTight ? shortened(name) : name,
     below: size / 2 + 8,
   }));
+}
+
+/** Return the number at the end of a name such as GPU12, and other names as they are. */
+function shortened(name: string): string {
+  return /^\D{1,6}(\d+)$/.exec(name)?.[1] ?? name;
 }
 
