@@ -25,7 +25,7 @@ SEED ?= 1
 JOBS ?= 1
 ONLY ?=
 
-.PHONY: help setup viewer demo options test test-mpi test-torch test-slow test-long fuzz fuzz-core lint bench bench-wan docs wheel test-wheel check
+.PHONY: help setup viewer demo options test test-mpi test-torch test-view test-slow test-long fuzz fuzz-core lint bench bench-wan docs wheel test-wheel check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -62,6 +62,12 @@ test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4p
 test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch.
 	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
 	.venv-torch/bin/pytest tests_torch
+
+test-view: setup ## The page of `treefold view` in a real browser; installs Chromium, and playwright into .venv-view.
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	@UV_PROJECT_ENVIRONMENT=.venv-view "$(UV)" sync --quiet --group view $(if $(CI),--reinstall-package treefold)
+	cd viewer && PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" npm run --silent check
+	.venv-view/bin/pytest tests_view
 
 test-slow: setup ## The long cases: all random networks, large networks, figures of the papers; Rust's with checks of overflow.
 	RUST_TEST_THREADS=$(THREADS) cargo test --quiet --workspace -- --include-ignored

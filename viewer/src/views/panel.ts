@@ -47,6 +47,7 @@ function facts(model: Model): HTMLElement[] {
     ...fact("Idle links", `${idle} of ${model.busy.length} carry nothing`, idle),
     ...fact("Trees", counted(scene.trees, "tree") + (scene.steps ? ` in ${counted(scene.steps, "step")}` : ", streamed"), scene.trees),
     ...fact("Transfers", counted(scene.transfers, "transfer"), scene.transfers),
+    ...(scene.path ? fact("Longest chain", counted(scene.path.transfers, "transfer"), scene.path.transfers) : []),
   ];
   if (scene.trees_here < scene.trees) {
     const rest = scene.served ? "name others above, and the server sends them" : "'treefold view --serve' has all";
@@ -62,8 +63,8 @@ function reasons(model: Model): string[] {
   const said: string[] = [];
   if (scene.path && scene.path.transfers) {
     const { transfers, sending_s, latency_s, waiting_s } = scene.path;
-    const parts = [`${time(sending_s)} sending`, `${time(latency_s)} of latency`];
-    if (waiting_s > scene.time_s * 1e-6) parts.push(`${time(waiting_s)} waiting`);
+    const parts = [`${time(sending_s)} of sending`, `${time(latency_s)} of latency`];
+    if (waiting_s > scene.time_s * 1e-6) parts.push(`${time(waiting_s)} of waiting`);
     const chain = transfers === 1 ? "one transfer" : `${transfers} transfers, each of which waits for the one before`;
     said.push(`The longest chain has ${chain}: ${parts.join(", ")}.`);
   }
