@@ -32,7 +32,7 @@ _STYLE: Any = {
 }
 
 
-FORMATS = ("png", "svg")
+FORMATS = ("png", "svg", "pdf")
 """The formats of pictures."""
 
 
@@ -40,17 +40,17 @@ def check_format(format: str) -> None:
     """Check that pictures of a format can be drawn: that it is known, and that matplotlib is installed.
 
     Args:
-        format: `png` or `svg`.
+        format: `png`, `svg` or `pdf`.
 
     Raises:
-        TreefoldError: If it is neither, or the extra `plot` is not installed.
+        TreefoldError: If it is none of them, or the extra `plot` is not installed.
 
     Example:
         >>> from treefold import report
         >>> report.check_format("gif")
         Traceback (most recent call last):
             ...
-        treefold.TreefoldError: format 'gif' cannot be drawn; use one of png, svg
+        treefold.TreefoldError: format 'gif' cannot be drawn; use one of png, svg, pdf
 
     """
     if format not in FORMATS:
@@ -91,6 +91,6 @@ def name_parts(axes: Any, parts: Mapping[str, str], bottom: float) -> None:
 def picture(figure: Any, format: str = "svg") -> bytes:
     """Return a figure as the content of a file, without empty margins; the same figure gives the same bytes."""
     file = io.BytesIO()
-    metadata = {"Date": None} if format == "svg" else {}
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {})
     figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
     return file.getvalue()
