@@ -84,7 +84,7 @@ def draw_trees(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
     for ways in lanes.values():
         width = _lane_width(place, len(ways))
         for aside, (pair, number, has_head, to_root) in zip(_aside(place, ways, width), ways, strict=True):
-            found_ways = place.ways(*pair, _right(pair, aside))
+            found_ways = place.ways(pair[0], pair[1], _right(pair, aside))
             over += strokes(found_ways, colours[number], width, to_root and has_head, has_head)
     keys = [_tree_key(number, tree, colours[number]) for number, tree in trees.items()][:MOST_COLOURED]
     keys += [Key("towards the root", is_dashed=True), Key("from the root")] if has_arrows else []
@@ -229,7 +229,7 @@ def _bandwidths(place: Scene) -> list[float]:
 def _widths(place: Scene) -> tuple[list[Stroke], list[Key]]:
     """Return the cables with widths for their bandwidths, and the entries of the legend if these differ."""
     distinct = _bandwidths(place)
-    widest = min(3.2, max(0.5, 0.34 * place.radius))
+    widest = min(3.2, max(1.3 if place.laid.kind == "map" else 0.5, 0.34 * place.radius))
 
     def width(bandwidth_Bps: float) -> float:
         if len(distinct) == 1:

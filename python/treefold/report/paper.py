@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from treefold.report.looks import GREY, INK
 from treefold.report.plots import plain
 from treefold.report.scenes import Scene
-from treefold.report.strokes import DASHES, SWITCH
+from treefold.report.strokes import DASHES, GUESSED, SWITCH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +29,7 @@ class Key(NamedTuple):
     width: float = 1.4
     is_dashed: bool = False
     marker: str = ""
+    fill: str = "white"
 
 
 class Caption(NamedTuple):
@@ -66,8 +67,8 @@ def node_keys(scene: Scene) -> list[Key]:
     looks = {
         "accelerator": Key("accelerator", marker="o"),
         "accelerator that only relays": Key("accelerator that only relays", GREY, marker="o"),
-        "switch": Key("switch", marker="s"),
-        "site without coordinates": Key("site without coordinates, near its neighbours", marker="o", is_dashed=True),
+        "switch": Key("switch", marker="s", fill=SWITCH),
+        "site without coordinates": Key("without coordinates, near its neighbours", marker="o", fill=GUESSED),
     }
     return [looks[kind] for kind, is_there in kinds.items() if is_there]
 
@@ -75,7 +76,7 @@ def node_keys(scene: Scene) -> list[Key]:
 def finish(axes: "Axes", scene: Scene, caption: Caption) -> None:
     """Write the caption above the scene, and the legend below it."""
     width = max(scene.size[0], _LEAST_WIDTH)
-    left = (scene.size[0] - width) / 2
+    left = 4.0
     lines = [part for line in caption.lines if line for part in textwrap.wrap(plain(line), _fitting(width, _TEXT))]
     at = scene.size[1] + 3
     for line in reversed(lines):
@@ -151,16 +152,16 @@ def _handle(key: Key) -> Any:
     from matplotlib.lines import Line2D
 
     if not key.marker:
-        dash = DASHES if key.is_dashed else "solid"
-        return Line2D([], [], color=key.colour, linewidth=key.width, linestyle=dash)
-    fill = SWITCH if key.marker == "s" else "white"
+        line = Line2D([], [], color=key.colour, linewidth=key.width)
+        line.set_linestyle(DASHES if key.is_dashed else "solid")
+        return line
     return Line2D(
         [],
         [],
         linestyle="",
         marker=key.marker,
         markersize=5,
-        markerfacecolor=fill,
+        markerfacecolor=key.fill,
         markeredgecolor=key.colour,
         markeredgewidth=0.6,
     )

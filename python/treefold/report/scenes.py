@@ -96,7 +96,7 @@ class Scene:
     def _stub(self, source: int, target: int) -> Points:
         """Return the stub of a link that leaves the picture, at its source."""
         cable = self.cables.get((source, target))
-        return self.stubs[cable.link] if cable else -self.stubs[self.cables[target, source].link]
+        return np.asarray(self.stubs[cable.link] if cable else -self.stubs[self.cables[target, source].link], float)
 
 
 def scene(network: Topology) -> Scene:
@@ -110,7 +110,7 @@ def scene(network: Topology) -> Scene:
     if laid.kind != "map":
         radius = max(min(radius, 0.42 * least * scale), 0.5)
     stub = float(np.abs(stubs).max(initial=0.0)) * scale
-    margin = radius + 4 + stub
+    margin = max(radius, stub) + 4
     origin = flat.min(axis=0) - margin / scale
     size = extent * scale + 2 * margin
     at = (flat - origin) * scale

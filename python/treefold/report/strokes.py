@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DASHES = (0, (2.6, 1.4))
 PALE = "#C4C4C4"
-SWITCH = "#DDDDDD"
+SWITCH, GUESSED = "#DDDDDD", "#A8A8A8"
 
 
 class Stroke(NamedTuple):
@@ -93,7 +93,8 @@ def draw_nodes(axes: "Axes", scene: Scene, fills: dict[int, str]) -> None:
     caps = cap_switches(scene)
     for place, node in enumerate(scene.nodes):
         size = 0.5 if place in caps else 1.0
-        fill = fills.get(place, SWITCH if node.is_switch else "white")
+        plain = GUESSED if scene.laid.guessed[place] else (SWITCH if node.is_switch else "white")
+        fill = fills.get(place, plain)
         edge = GREY if not node.is_switch and node.rank is None else INK
         groups.setdefault(("s" if node.is_switch else "o", fill, edge, size), []).append(place)
     for (marker, fill, edge, size), places in groups.items():
@@ -101,11 +102,7 @@ def draw_nodes(axes: "Axes", scene: Scene, fills: dict[int, str]) -> None:
         side = 2 * scene.radius * size * (0.86 if marker == "s" else 1.0)
         width = min(0.8, 0.22 * scene.radius)
         look: dict[str, Any] = {"marker": marker, "facecolor": fill, "edgecolor": edge, "linewidth": width}
-        axes.scatter(*scene.at[places].T, s=side**2, zorder=5, **look)
-        guessed = [place for place in places if scene.laid.guessed[place]]
-        if guessed:
-            look |= {"linestyle": (0, (1, 1)), "facecolor": "white"}
-            axes.scatter(*scene.at[guessed].T, s=side**2, zorder=5.1, **look)
+        axes.scatter(scene.at[places, 0], scene.at[places, 1], s=side**2, zorder=5, **look)
 
 
 def cap_switches(scene: Scene) -> set[int]:
