@@ -17,6 +17,11 @@ from treefold.report.drawings import (
 from treefold.report.looks import check_format
 from treefold.report.traffic import chosen_trees
 
+MOST_TREES = 1 << 20
+"""No plan has so many trees that more could be named."""
+_LARGE_BYTES = 1 << 40
+"""A vector of this size is limited by the rate, and not by latencies."""
+
 
 def draw(
     source: Plan | Topology | str,
@@ -67,7 +72,7 @@ def draw(
     network = as_network(source)
     if asked := [name for name, is_given in given.items() if is_given]:
         raise TreefoldError(f"{asked[0]} is drawn of a plan, and {network.name} is a network; plan on it first")
-    return draw_limit(network, bound_at(network), format) if limit else draw_network(network, format)
+    return draw_limit(network, bound_at(network, _LARGE_BYTES), format) if limit else draw_network(network, format)
 
 
 def _numbers(tree: int | Sequence[int] | None) -> list[int] | None:
@@ -95,5 +100,6 @@ def _draw_plan(
 
 
 def _draw_limit(plan: Plan, format: str) -> bytes:
-    bound = bound_at(plan.topology, plan.size_bytes, plan.collective, plan.root or 0)
+    size_bytes = _LARGE_BYTES if plan.blocks is None else None
+    bound = bound_at(plan.topology, size_bytes, plan.collective, plan.root or 0, plan.blocks)
     return draw_limit(plan.topology, bound, format)

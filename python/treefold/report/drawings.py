@@ -88,7 +88,8 @@ def draw_trees(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
             over += strokes(found_ways, colours[number], width, to_root and has_head, has_head)
     keys = [_tree_key(number, tree, colours[number]) for number, tree in trees.items()][:MOST_COLOURED]
     keys += [Key("towards the root", is_dashed=True), Key("from the root")] if has_arrows else []
-    which = f"tree {next(iter(trees))}" if len(trees) == 1 else f"{len(trees)} of {plan.num_trees} trees"
+    which = f"{len(trees)} of {plan.num_trees} trees" if len(trees) > 1 else "".join(f"tree {each}" for each in trees)
+    which = which or "nothing is sent"
     which = "all its trees" if len(trees) == plan.num_trees > 1 else which
     caption = Caption(plan.topology.name, [f"{_made_by(plan)}: {which}"], [*keys, *node_keys(place)])
     return _rendered(_Drawing(place, caption, (), over, _roots(place, trees, colours)), format)
@@ -258,11 +259,13 @@ def _cable(pair: Pair) -> Pair:
 
 def _lane_width(place: Scene, lanes: int) -> float:
     """Return the width of each of several lanes of a cable, which together are as wide as a node."""
-    return min(1.7, max(0.3, 0.2 * place.radius), 1.5 * place.radius / lanes)
+    least = 1.2 if place.laid.kind == "map" else 0.3
+    return max(min(1.7, 0.2 * place.radius, 1.5 * place.radius / lanes), least)
 
 
 def _load_width(place: Scene, share: float) -> float:
-    return min(2.8, max(0.5, 0.32 * place.radius)) * (0.3 + 0.7 * share)
+    least = 1.5 if place.laid.kind == "map" else 0.5
+    return min(2.8, max(least, 0.32 * place.radius)) * (0.3 + 0.7 * share)
 
 
 def _aside(place: Scene, ways: Mapping[Any, None], width: float) -> Sequence[float]:
