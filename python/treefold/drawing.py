@@ -1,4 +1,7 @@
-"""Draws networks and plans: chooses what a picture shows, and checks what was asked of it."""
+"""Draws networks and plans: chooses what a picture shows, and checks what was asked of it.
+
+What draws needs NumPy, and is imported only then: commands that draw nothing start faster without.
+"""
 
 from collections.abc import Sequence
 
@@ -6,16 +9,7 @@ from treefold._core import Plan, Topology
 from treefold.bounds import bound_at
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
-from treefold.report.drawings import (
-    MOST_COLOURED,
-    draw_limit,
-    draw_loads,
-    draw_network,
-    draw_step,
-    draw_trees,
-)
-from treefold.report.looks import check_format
-from treefold.report.traffic import chosen_trees
+from treefold.report.looks import MOST_COLOURED, check_format
 
 MOST_TREES = 1 << 20
 """No plan has so many trees that more could be named."""
@@ -69,10 +63,14 @@ def draw(
         raise TreefoldError("step draws transfers, and loads all of them together; drop one of the two")
     if isinstance(source, Plan):
         return _draw_limit(source, format) if limit else _draw_plan(source, _numbers(tree), step, phase, loads, format)
+    from treefold.report import drawings
+
     network = as_network(source)
     if asked := [name for name, is_given in given.items() if is_given]:
         raise TreefoldError(f"{asked[0]} is drawn of a plan, and {network.name} is a network; plan on it first")
-    return draw_limit(network, bound_at(network, _LARGE_BYTES), format) if limit else draw_network(network, format)
+    if limit:
+        return drawings.draw_limit(network, bound_at(network, _LARGE_BYTES), format)
+    return drawings.draw_network(network, format)
 
 
 def _numbers(tree: int | Sequence[int] | None) -> list[int] | None:
@@ -87,19 +85,24 @@ def _numbers(tree: int | Sequence[int] | None) -> list[int] | None:
 def _draw_plan(
     plan: Plan, numbers: list[int] | None, step: int | None, phase: int | None, loads: bool, format: str
 ) -> bytes:
+    from treefold.report import drawings
+    from treefold.report.traffic import chosen_trees
+
     if step is not None and phase is None and plan.num_trees:
         phase = min(tree.phase for tree in chosen_trees(plan, numbers, None).values())
     trees = chosen_trees(plan, numbers, phase)
     if step is not None:
-        return draw_step(plan, trees, step, format)
+        return drawings.draw_step(plan, trees, step, format)
     if loads or (numbers is None and len(trees) > MOST_COLOURED):
-        return draw_loads(plan, trees, format)
+        return drawings.draw_loads(plan, trees, format)
     if len(trees) > MOST_COLOURED:
         raise TreefoldError(f"{len(trees)} trees are named, and only {MOST_COLOURED} can be told apart; name fewer")
-    return draw_trees(plan, trees, format)
+    return drawings.draw_trees(plan, trees, format)
 
 
 def _draw_limit(plan: Plan, format: str) -> bytes:
+    from treefold.report import drawings
+
     size_bytes = _LARGE_BYTES if plan.blocks is None else None
     bound = bound_at(plan.topology, size_bytes, plan.collective, plan.root or 0, plan.blocks)
-    return draw_limit(plan.topology, bound, format)
+    return drawings.draw_limit(plan.topology, bound, format)

@@ -16,6 +16,7 @@ from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.writing import write_bytes_atomically
 from treefold.report import plot_format
+from treefold.report.looks import MOST_COLOURED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,7 @@ class Shown:
         typer.Option(
             metavar="LIST",
             help=f"Draw only these trees of the plan, by number from 0, such as 3 or 0-2,5; at most "
-            f"{drawing.MOST_COLOURED}, but for --step and --loads.",
+            f"{MOST_COLOURED}, but for --step and --loads.",
         ),
     ] = None
     step: Annotated[

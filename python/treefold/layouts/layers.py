@@ -20,7 +20,7 @@ _WIDEST = 40.0
 _BLOCK_GAP = 1.0
 _PASSES = 4
 _MOST_LEVEL_LINKS = 0.1
-"""Of the links between switches, at most this share may join switches of one layer."""
+"""The largest share of the links between switches that may join switches of one layer."""
 
 
 class _Block(NamedTuple):

@@ -14,15 +14,13 @@ from typing import Any
 from treefold._core import Plan, Topology, Tree, format_bandwidth
 from treefold.report.coasts import draw_coasts
 from treefold.report.labels import draw_names
-from treefold.report.looks import COLOURS, INK, check_format, picture, style
+from treefold.report.looks import COLOURS, INK, MOST_COLOURED, check_format, picture, style
 from treefold.report.paper import Caption, Key, finish, node_keys, ramp, sheet
 from treefold.report.scenes import Scene, scene, spaced
 from treefold.report.strokes import PALE, Stroke, draw_nodes, draw_strokes, strokes
 from treefold.report.traffic import Hop, Pair, check_step, hops, loads
 from treefold.results import SizeBound
 
-MOST_COLOURED = len(COLOURS)
-"""More trees than these cannot be told apart by colour."""
 _LIMIT, _REDUCE, _BROADCAST = COLOURS[1], COLOURS[0], COLOURS[1]
 
 

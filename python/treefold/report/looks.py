@@ -14,6 +14,8 @@ from treefold.extras import is_installed, missing
 # black (the bound has it), and two of Tol's. There are more markers than colours, so that pairs repeat late.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p")
+MOST_COLOURED = len(COLOURS)
+"""More things than these cannot be told apart by colour."""
 INK, GREY, _PALE = "#222222", "#666666", "#E4E4E4"
 _STYLE: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are the same everywhere
