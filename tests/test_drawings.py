@@ -172,5 +172,7 @@ def test_the_command_draws_networks_plans_and_files(tmp_path, monkeypatch):
     assert "has no extension" in refused("draw", "b4", "-o", "x")
     for text in ("x", "1-", "3-1", "0-99999999999", "1,,2", "²"):
         assert f"--tree {text}" in refused("draw", "plan.json", "--tree", text, "-o", "x.svg")
+    assert "--limit marks links" in refused("draw", "plan.json", "--limit", "--tree", "1", "-o", "x.svg")
+    assert "--loads draws all" in refused("draw", "plan.json", "--loads", "--step", "1", "-o", "x.svg")
     assert command("draw", "b4").returncode == 2
     assert not (tmp_path / "x.svg").exists()

@@ -58,9 +58,12 @@ def draw(
     check_format(format)
     given = {"tree": tree is not None, "step": step is not None, "phase": phase is not None, "loads": loads}
     if limit and (others := [name for name, is_given in given.items() if is_given]):
-        raise TreefoldError(f"limit is a picture of the network, and {others[0]} one of a plan; drop one of the two")
+        other = "loads=True those of a plan" if loads else f"a {others[0]} is part of a plan"
+        raise TreefoldError(f"limit=True marks links of the network, and {other}; drop one of the two")
     if loads and step is not None:
-        raise TreefoldError("step draws transfers, and loads all of them together; drop one of the two")
+        raise TreefoldError(
+            f"loads=True draws all transfers together, and step {step} is one part; drop one of the two"
+        )
     if isinstance(source, Plan):
         return _draw_limit(source, format) if limit else _draw_plan(source, _numbers(tree), step, phase, loads, format)
     from treefold.report import drawings

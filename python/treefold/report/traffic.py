@@ -84,10 +84,14 @@ def check_step(plan: Plan, trees: dict[int, Tree], step: int) -> int:
 
 def loads(scene: Scene, trees: dict[int, Tree]) -> dict[Pair, float]:
     """Return how long the links of each pair are busy, as a share of those that are busy longest."""
-    carried: defaultdict[Pair, float] = defaultdict(float)
-    for number, tree in trees.items():
-        for hop in hops(scene, {number: tree}):
-            carried[hop.pair] += tree.share
-    busy = {pair: share / scene.cables[pair].bandwidth_Bps for pair, share in carried.items()}
+    carried: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for tree in trees.values():
+        share = tree.share
+        for edges in (tree.reduce(), tree.broadcast()):
+            for edge in edges:
+                for names in pairwise(edge.route):
+                    carried[names] += share
+    pairs = {(scene.place_of[source], scene.place_of[target]): share for (source, target), share in carried.items()}
+    busy = {pair: share / scene.cables[pair].bandwidth_Bps for pair, share in pairs.items()}
     most = max(busy.values(), default=0.0)
     return {pair: seconds / most for pair, seconds in busy.items()} if most else {}
