@@ -3,8 +3,8 @@
 Accelerators stand in blocks under the switches to which they have their widest links. If there are other switches with
 links to accelerators, as the rails of a cluster, those of a block stand below it (the network inside of a server), and
 the others above. Within a layer the order is that of the means of the neighbours' places (Sugiyama, Tagawa and Toda,
-IEEE SMC 1981): the best of a few passes, and that of the numbers if none is clearly better. Two halves of switches that have
-links only to each other, as in a BiGraph, face each other, with their accelerators outside.
+IEEE SMC 1981): the best of a few passes, and that of the numbers if none is clearly better. Two halves of switches that
+have links only to each other, as in a BiGraph, face each other, with their accelerators outside.
 """
 
 from collections.abc import Sequence
