@@ -68,6 +68,7 @@ BASES = {
     "bound": ["line:4"],
     "simulate": ["line:4", "-a", "dbtree"],
     "compare": ["line:4", "-a", "dbtree,multitree", "--sizes", "1KiB"],
+    "draw": ["line:4", "-o", "picture.svg"],
     "train": ["alexnet", "line:4", "-a", "dbtree", "--accelerator", "h100"],
     "machine": [],
     "algorithms": [],
@@ -128,6 +129,17 @@ EFFECTS = {
         **NETWORK,
         **SIMULATOR,
     },
+    "draw": {
+        "--algorithm": ["dbtree"],
+        "--blocks": ["blocks.csv", "--collective", "all-to-all"],
+        "--collective": ["all-gather"],
+        "--root": ["1", "--collective", "broadcast"],
+        "--tree": ["0", "-a", "multitree"],
+        "--step": ["1", "-a", "multitree"],
+        "--loads": [],
+        "--limit": [],
+        **{option: value for option, value in NETWORK.items() if option not in ("--latency", "--rank-order")},
+    },
     "train": {
         "--plot": PLOTTED,
         "--trace": ["trace.json"],
@@ -153,6 +165,9 @@ REPLACED = {
     ("plan", "--simulator"): (["b4"], ["--simulator", "flow"]),
     ("plan", "--region"): (["dgx2:planes=6", "-a", "innet-push"], ["--region", "0x0:1MiB"]),
     ("simulate", "--algorithm"): (["full:4"], ["-a", "ring"]),
+    ("draw", "--phase"): (["torus:3x3", "-a", "ring2d", "-o", "picture.svg"], ["--phase", "1"]),
+    ("draw", "--latency"): (["torus:4x4", "-a", "auto", "-o", "picture.svg"], ["--latency", "1ms"]),
+    ("draw", "--rank-order"): (["ring:4", "-a", "dbtree", "-o", "picture.svg"], ["--rank-order", "0,2,1,3"]),
     ("compare", "--algorithm"): (["full:4", "--sizes", "1KiB"], ["-a", "ring"]),
     ("compare", "--sizes"): (["full:4", "-a", "ring"], ["--sizes", "1KiB"]),
     ("compare", "--all"): (["torus:4x4", "--sizes", "1KiB:1MiB"], ["--all"]),
@@ -293,8 +308,10 @@ MEASURED = {
     "probe": {"--output", "--json", "--links", "--seconds", "--bytes", "--parallel", "--local", "--timeout"},
     "reproduce": {"--output", "--trials", "--networks", "--jobs", "--json"},
     "train": {"--model-parallel"},
+    "draw": {"--output"},
 }
-"""Options with tests of their own: of what is measured (test_perf, test_probe, test_experiments, test_training_*)."""
+"""Options with tests of their own: of what is measured (test_perf, test_probe, test_experiments, test_training_*),
+and of what has to be given (test_drawings)."""
 
 
 def test_every_option_of_every_command_has_a_case():

@@ -120,8 +120,8 @@ def test_compare_draws_beside_what_it_prints(tmp_path):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("net.pdf", "net.pdf: cannot draw the extension '.pdf'; use one of .png, .svg"),
-        ("net", "net: has no extension; use one of .png, .svg"),
+        ("net.gif", "net.gif: cannot draw the extension '.gif'; use one of .png, .svg, .pdf"),
+        ("net", "net: has no extension; use one of .png, .svg, .pdf"),
         ("missing/net.png", "net.png: cannot be written: there is no folder 'missing'; create it first"),
         ("folder.png", "folder.png: is a folder; name a file in it"),
     ],

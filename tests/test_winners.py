@@ -190,7 +190,7 @@ def test_a_list_stands_in_one_column_of_csv():
     [
         ("ring:4 ring:4", "network 'ring:4' is given twice; give it once"),
         ("ring:4 nonsense", "topology 'nonsense': neither a file nor a known spec"),
-        ("nonsense --map x.pdf", "x.pdf: cannot draw the extension '.pdf'; use one of .png, .svg"),
+        ("nonsense --map x.gif", "x.gif: cannot draw the extension '.gif'; use one of .png, .svg, .pdf"),
         ("nonsense --map no/x.svg", "no/x.svg: cannot be written: there is no folder 'no'; create it first"),
         ("ring:4 full:4 --ranks 0-2", "--ranks is for one network, and 2 are compared; drop it, or compare one"),
         ("ring:4 full:4 --rank-order 0,1,2,3", "--rank-order is for one network, and 2 are compared"),

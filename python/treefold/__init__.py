@@ -9,6 +9,7 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
   times of several plans at once, `compare` compares algorithms over sizes, `winners` finds the fastest on several
   networks, and `train` predicts the time of a training iteration.
+- pictures: `draw` draws a network, or what a plan sends over it.
 - runs: `run` runs a plan on arrays.
 - pictures: `view` makes a page that shows plans as they move, for browsers and notebooks.
 - files: `save` writes a network or a plan; `topology` and `load_plan` read them.
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from treefold.auto import algorithms
     from treefold.bounds import bound, bound_at
     from treefold.comparison import Interrupted, compare
+    from treefold.drawing import draw
     from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
     from treefold.exporters import save
     from treefold.files.plans import load_plan
@@ -53,6 +55,7 @@ _HOMES = {
     "auto": ("algorithms",),
     "bounds": ("bound", "bound_at"),
     "comparison": ("Interrupted", "compare"),
+    "drawing": ("draw",),
     "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
@@ -89,6 +92,7 @@ __all__ = [
     "check",
     "compare",
     "describe",
+    "draw",
     "load_plan",
     "plan",
     "planning",

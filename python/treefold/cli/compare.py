@@ -49,7 +49,7 @@ class Report:
             "--all", help=f"Show every algorithm at every size; by default only if that takes at most {MOST_ROWS} rows."
         ),
     ] = False
-    plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png or .svg.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Also draw the comparison to this file, .png, .svg or .pdf.")] = None
     map_file: Annotated[
         Path | None,
         typer.Option("--map", help="Show only the winners, as with several networks, and draw them to this file."),

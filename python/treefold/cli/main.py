@@ -11,7 +11,7 @@ import typer
 
 import treefold
 from treefold import _core, interrupts
-from treefold.cli import catalog, compare, networks, plans, probe, reproduce, run, simulate, train, view
+from treefold.cli import catalog, compare, draw, networks, plans, probe, reproduce, run, simulate, train, view
 from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
 from treefold.cli.terminal import notify, prepare_streams
 from treefold.cli.wording import in_options
@@ -58,6 +58,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     simulate.simulate,
     compare.compare,
     view.view,
+    draw.draw,
     train.train,
     run.run,
     probe.probe,

@@ -43,7 +43,7 @@ class Asked:
 class Report:
     """The options for output of `train`."""
 
-    plot: Annotated[Path | None, typer.Option(help="Also draw the timelines to this file, .png or .svg.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Also draw the timelines to this file, .png, .svg or .pdf.")] = None
     trace: Annotated[
         Path | None, typer.Option(help="Also write the timelines to this file, as a Chrome trace for Perfetto.")
     ] = None

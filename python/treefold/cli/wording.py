@@ -19,6 +19,8 @@ _FLAGS = {
     "interface": "--interface",
     "iterations": "--iters",
     "latency_s": "--latency",
+    "limit": "--limit",
+    "loads": "--loads",
     "most_bytes": "--bytes",
     "node_cap": "--node-cap",
     "parallel": "--parallel",

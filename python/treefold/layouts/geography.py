@@ -72,7 +72,7 @@ def _points(degrees: Reals) -> Reals:
 def _degrees(points: Reals) -> Reals:
     across = np.hypot(points[:, 0], points[:, 1])
     latitudes, longitudes = np.arctan2(points[:, 2], across), np.arctan2(points[:, 1], points[:, 0])
-    return np.degrees(np.stack([latitudes, longitudes], axis=1))
+    return np.asarray(np.degrees(np.stack([latitudes, longitudes], axis=1)), float)
 
 
 def _usual_distance(degrees: Reals) -> float:

@@ -17,7 +17,7 @@ _STUB = 0.5
 _GAP = 1.0
 """The space between the grids of a grid of grids, beside that between their nodes."""
 _LEAST_SHARE = 0.8
-"""Of the links of a grid, a network that is only named like it must have so many to be drawn as one."""
+"""The share of the links of a grid that a network which is only named like it must have to be drawn as one."""
 _GRAY = np.array([0, 1, 3, 2])
 
 

@@ -3,8 +3,8 @@
 Accelerators stand in blocks under the switches to which they have their widest links. If there are other switches with
 links to accelerators, as the rails of a cluster, those of a block stand below it (the network inside of a server), and
 the others above. Within a layer the order is that of the means of the neighbours' places (Sugiyama, Tagawa and Toda,
-IEEE SMC 1981): the best of a few passes, and that of the numbers if none is better. Two halves of switches that have
-links only to each other, as in a BiGraph, face each other, with their accelerators outside.
+IEEE SMC 1981): the best of a few passes, and that of the numbers if none is clearly better. Two halves of switches that
+have links only to each other, as in a BiGraph, face each other, with their accelerators outside.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from treefold.layouts.placement import Placement, placed
 _WIDEST = 40.0
 """A layer of accelerators that would be wider stands in several rows."""
 _BLOCK_GAP = 1.0
-_PASSES = 4
+_PASSES, _LEAST_GAIN = 4, 0.97
 _MOST_LEVEL_LINKS = 0.1
-"""Of the links between switches, at most this share may join switches of one layer."""
+"""The largest share of the links between switches that may join switches of one layer."""
 
 
 class _Block(NamedTuple):
@@ -146,7 +146,7 @@ def _in_layers(graph: Graph, found: _Levels) -> Reals:
         blocks = sorted(blocks, key=lambda block: round(float(np.mean([_mean(graph, x, m) for m in block.members])), 6))
         layers = [sorted(layer, key=lambda node: round(_mean(graph, x, node), 6)) for layer in layers]
         positions = _set_all(graph, blocks, layers)
-        if _span(graph, positions) < 0.999 * _span(graph, best):
+        if _span(graph, positions) < _LEAST_GAIN * _span(graph, best):
             best = positions
     height, top = _height(float(np.ptp(best[:, 0])) + 1), best[:, 1].max()
     for level in range(1, len(layers) + 1):

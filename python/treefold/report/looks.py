@@ -14,6 +14,8 @@ from treefold.extras import is_installed, missing
 # black (the bound has it), and two of Tol's. There are more markers than colours, so that pairs repeat late.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p")
+MOST_COLOURED = len(COLOURS)
+"""More things than these cannot be told apart by colour."""
 INK, GREY, _PALE = "#222222", "#666666", "#E4E4E4"
 _STYLE: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are the same everywhere
@@ -32,7 +34,7 @@ _STYLE: Any = {
 }
 
 
-FORMATS = ("png", "svg")
+FORMATS = ("png", "svg", "pdf")
 """The formats of pictures."""
 
 
@@ -40,17 +42,17 @@ def check_format(format: str) -> None:
     """Check that pictures of a format can be drawn: that it is known, and that matplotlib is installed.
 
     Args:
-        format: `png` or `svg`.
+        format: `png`, `svg` or `pdf`.
 
     Raises:
-        TreefoldError: If it is neither, or the extra `plot` is not installed.
+        TreefoldError: If it is none of them, or the extra `plot` is not installed.
 
     Example:
         >>> from treefold import report
         >>> report.check_format("gif")
         Traceback (most recent call last):
             ...
-        treefold.TreefoldError: format 'gif' cannot be drawn; use one of png, svg
+        treefold.TreefoldError: format 'gif' cannot be drawn; use one of png, svg, pdf
 
     """
     if format not in FORMATS:
@@ -91,6 +93,6 @@ def name_parts(axes: Any, parts: Mapping[str, str], bottom: float) -> None:
 def picture(figure: Any, format: str = "svg") -> bytes:
     """Return a figure as the content of a file, without empty margins; the same figure gives the same bytes."""
     file = io.BytesIO()
-    metadata = {"Date": None} if format == "svg" else {}
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {})
     figure.savefig(file, format=format, dpi=200, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
     return file.getvalue()

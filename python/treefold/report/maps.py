@@ -44,7 +44,7 @@ def plot_winners(rows: Sequence[Winner], *, title: str = "", format: str = "svg"
     Args:
         rows: The result of `treefold.winners`, or some of it.
         title: The title; the collective and the simulator stand below it.
-        format: `svg` or `png`.
+        format: `svg`, `png` or `pdf`.
 
     Returns:
         The content of the file; the same winners give the same bytes.

@@ -39,13 +39,13 @@ class NamedLine(NamedTuple):
 
 
 def plot_format(path: str | os.PathLike[str]) -> str:
-    """Return the format that the extension of `path` names: `png` or `svg`.
+    """Return the format that the extension of `path` names: `png`, `svg` or `pdf`.
 
     Args:
         path: The file to draw to.
 
     Raises:
-        TreefoldError: If the extension is not .png or .svg.
+        TreefoldError: If the extension is none of these.
 
     Example:
         >>> from treefold import report
@@ -67,7 +67,7 @@ def plot_comparison(comparison: Sequence[Prediction], *, title: str = "", format
         comparison: The result of `treefold.compare`, or some of its predictions. Those without a bandwidth (no time
             passes) are left out.
         title: The title, usually the network's name; the collective and the simulator stand below it.
-        format: `svg` or `png`.
+        format: `svg`, `png` or `pdf`.
 
     Returns:
         The content of the file; the same predictions give the same bytes.

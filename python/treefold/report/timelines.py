@@ -34,7 +34,7 @@ def plot_timelines(report: "Sequence[TrainingIteration]", *, format: str = "svg"
 
     Args:
         report: The result of `treefold.train`, or some of its iterations.
-        format: `svg` or `png`.
+        format: `svg`, `png` or `pdf`.
 
     Returns:
         The content of the file; the same iterations give the same bytes.

@@ -14,7 +14,10 @@ from treefold.viewing.built import asset
 
 def network_document(network: Topology) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the document of a network, and its columns; `viewer/src/data/format.ts` explains both."""
-    nodes, placed = network.nodes(), layout(network)
+    placed = layout(network)
+    listed = network.nodes()
+    order = sorted(range(len(listed)), key=lambda place: listed[place].number)  # columns count nodes by their numbers
+    nodes = [listed[place] for place in order]
     document = {
         "name": network.name,
         "layout": placed.kind,
@@ -22,9 +25,9 @@ def network_document(network: Topology) -> tuple[dict[str, Any], dict[str, NDArr
         "nodes": [node.name for node in nodes],
         "ranks": [-1 if node.rank is None else node.rank for node in nodes],
         "kinds": [_kind(node) for node in nodes],
-        "guessed": np.flatnonzero(placed.guessed).tolist(),
+        "guessed": np.flatnonzero(placed.guessed[order]).tolist(),
     }
-    return document, _columns(network, placed)
+    return document, _columns(network, placed, order)
 
 
 def _kind(node: Node) -> str:
@@ -33,11 +36,11 @@ def _kind(node: Node) -> str:
     return "reducing switch" if node.reduces else "switch"
 
 
-def _columns(network: Topology, placed: Layout) -> dict[str, NDArray[Any]]:
+def _columns(network: Topology, placed: Layout, order: list[int]) -> dict[str, NDArray[Any]]:
     source, target, bandwidth = network.link_columns()
     stubs = np.where(placed.wraps[:, None], placed.stubs, 0.0)
     return {
-        "positions": placed.positions.astype(np.float32).reshape(-1),
+        "positions": placed.positions[order].astype(np.float32).reshape(-1),
         "source": source,
         "target": target,
         "bandwidth_Bps": bandwidth,
