@@ -1,7 +1,7 @@
 // The page: it reads the document, shows the network at once and the transfers as soon as they are read.
 import "./style.css";
 
-import { css, heat as heatAt, themeOf } from "./colours";
+import { css, themeOf } from "./colours";
 import type { Columns } from "./data/columns";
 import type { Document } from "./data/format";
 import { LABEL_FONT } from "./picture/canvas";
@@ -13,6 +13,7 @@ import { fillControls } from "./views/controls";
 import { make } from "./views/elements";
 import { helpDialog } from "./views/help";
 import { onKey } from "./views/keys";
+import { showLegend } from "./views/legend";
 import { paneIn, type Hover, type Pane } from "./views/pane";
 import { fillPanel } from "./views/panel";
 import { rulerIn } from "./views/ruler";
@@ -111,7 +112,7 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     const series = models.map((model, pane) => seriesChart(model, store, pane, width)).find(Boolean);
     fillPanel(parts.panel, models, store, series ?? comparisonChart(data, store, width));
     transport.note();
-    legendOf(store.state, parts.panes, models);
+    showLegend(parts.panes, store.state, models);
   }
 
   function point(hover: Hover): void {
@@ -161,35 +162,6 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
   if (document.readyState === "loading") await new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
   requestAnimationFrame(frame);
   await build();
-}
-
-/** Say what the colours mean. */
-function legendOf(state: State, host: HTMLElement, models: Model[]): void {
-  host.querySelector(".legend")?.remove();
-  const texts: Record<string, string> = {
-    busy: `Colour: the share of the time in which a link carries something${state.window ? " (in the window)" : ""}`,
-    tree: "Colour: the tree of what moves",
-    step: "Colour: the step of what moves, dark for the first",
-    chunk: "Colour: the chunk of what moves, dark for the first",
-    limit: models.some((model) => model.limit.size) ? "Colour: the links that limit every plan on this network"
-      : "No links limit this size: its time is bounded by latency",
-  };
-  const series = models.flatMap((model) => [...model.tables.values()]).find(({ series: each }) => `series:${each.name}` === state.colour);
-  const text = series ? `Colour: ${series.series.title}, up to ${series.series.largest.toPrecision(3)} ${series.series.unit}` : texts[state.colour];
-  const scale = state.colour === "busy" || series ? make("span", { class: "scale" }, make("i"), "0", make("canvas", { width: 90, height: 10 }), series ? "" : "100 %") : "";
-  const legend = make("div", { class: "legend" }, text ?? "", scale);
-  host.append(legend);
-  paintScale(legend.querySelector("canvas"), state);
-}
-
-function paintScale(canvas: HTMLCanvasElement | null, state: State): void {
-  const context = canvas?.getContext("2d");
-  if (!context) return;
-  const theme = themeOf(state.theme);
-  for (let x = 0; x < 90; x++) {
-    context.fillStyle = css(heatAt(x / 89, theme));
-    context.fillRect(x, 0, 1, 10);
-  }
 }
 
 /** Put the pictures of all panes beside each other, with their labels. */

@@ -24,6 +24,8 @@ _MOST_SHARES = 1 << 22
 _WINDOWS = 256
 """The windows of the busy shares of links: this many, or fewer if links are very many."""
 _NONE = 0xFFFFFFFF
+_LARGE_BYTES = 10**18
+"""A size at which the rate of links bounds the time, and nothing else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,17 +76,20 @@ def _size(scene: Scene) -> int:
 
 
 def _limit(scene: Scene) -> dict[str, Any]:
-    """Return what bounds the collective on its network, and the numbers of the links that do."""
+    """Return what bounds the time at this size, and the links that bound the rate of large vectors, by their numbers."""
     plan = scene.plan
-    found = bound_at(plan.topology, _size(scene), plan.collective, plan.root or 0, plan.blocks)
+    asked = (plan.collective, plan.root or 0, plan.blocks)
+    here = bound_at(plan.topology, _size(scene), *asked)
+    large = bound_at(plan.topology, _LARGE_BYTES, *asked)
     numbers: dict[str, list[int]] = {}
     for number, link in enumerate(plan.topology.links()):
         numbers.setdefault(f"{link.source} -> {link.target}", []).append(number)
     return {
-        "bound_s": found.time_s,
-        "limited_by": found.limited_by,
-        "limit_rate_Bps": found.rate.rate_Bps if found.links else None,
-        "limit_links": [number for name in found.links for number in numbers.get(name, [])],
+        "bound_s": here.time_s,
+        "limited_by": here.limited_by,
+        "rate_limited_by": large.limited_by,
+        "limit_rate_Bps": large.rate.rate_Bps,
+        "limit_links": [number for name in large.links for number in numbers.get(name, [])],
     }
 
 

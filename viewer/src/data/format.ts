@@ -19,8 +19,9 @@ export interface Network {
   /** The nodes of a map whose place is guessed. */
   guessed: number[];
   /**
-   * The block with the columns `positions` (3 a node), `source`, `target`, `bandwidth_Bps`, `latency_s`, and 
-   * `stub` (3 a link: how it leaves the picture, 0 if it does not) and `bend`. */
+   * The block with the columns `positions` (3 a node), `source`, `target`, `bandwidth_Bps`, `latency_s`, `stub` (3 a
+   * link: how it leaves the picture, 0 if it does not) and `bend` (how far its middle is moved to the left).
+   */
   columns: string;
 }
 
@@ -55,8 +56,10 @@ export interface Scene {
   simulator: string;
   time_s: number;
   bound_s: number;
-  /** What limits the bound, as the end of a sentence, and the links that do. */
+  /** What limits the time at this size, as the end of a sentence. */
   limited_by: string;
+  /** What limits the rate of large vectors, in the same way; that rate; and the links that do. */
+  rate_limited_by: string;
   limit_rate_Bps: number | null;
   limit_links: number[];
   mean_utilization: number;

@@ -75,8 +75,10 @@ function reasons(model: Model): string[] {
     said.push(`${level}${idle ? `, while ${counted(idle, "link")} of ${model.busy.length} carry nothing` : ""}.`);
   }
   if (scene.bound_s > 0) {
-    const at = scene.limit_rate_Bps ? ` (${rate(scene.limit_rate_Bps)})` : "";
-    said.push(`No plan takes less than ${time(scene.bound_s)}, because of ${scene.limited_by}${at}.`);
+    said.push(`No plan takes less than ${time(scene.bound_s)}, because of ${scene.limited_by}.`);
+  }
+  if (scene.limit_rate_Bps && scene.rate_limited_by !== scene.limited_by) {
+    said.push(`Large vectors reach ${rate(scene.limit_rate_Bps)} at most, because of ${scene.rate_limited_by}.`);
   }
   return said;
 }

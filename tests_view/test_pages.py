@@ -1,0 +1,220 @@
+"""What pages say is what Python says, and everything that can be clicked, pressed and dragged works."""
+
+import math
+
+import pytest
+
+import treefold
+from treefold.viewing import Page, view
+
+NETWORKS = [
+    "line:5", "ring:8", "full:8", "torus:4x4", "torus:4x4x4", "twisted-torus:4x8", "mesh:5x5", "hypercube:4", "dgx1",
+    "dgx2", "dgx2:planes=6", "fattree:8,2", "bigraph:4x8", "dragonfly:groups=5,routers=4", "hammingmesh:boards=2x2",
+    "cluster:nodes=4,gpus=8,rails=8", "b4", "random:n=20,links=60,seed=1",
+]  # fmt: skip
+
+
+def close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-15)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_family_of_networks_says_what_python_says(opened, network):
+    plan = treefold.plan(network, "multitree")
+    trace = treefold.trace(plan, size_bytes="1MiB")
+    page = opened(view(plan, size_bytes="1MiB"))
+    assert close(page.fact("Time", 0), trace.time_s)
+    assert close(page.fact("Bound", 0), treefold.bound_at(network, "1MiB").time_s)
+    assert close(page.fact("Links used", 0), trace.utilization.mean)
+    assert page.fact("Idle links", 0) == sum(link.busy_s == 0 for link in trace.links())
+    assert page.fact("Transfers", 0) == len(trace.transfers()["tree"])
+    assert page.fact("Longest chain", 0) == trace.path_summary().transfers
+    for number, link in enumerate(trace.links()[:3]):
+        page.show(selected=f'{{"kind":"link","at":{number},"pane":0}}')
+        assert page.text(".details h2") == f"{link.source} → {link.target}"
+        assert close(page.fact("Busy"), link.busy_s)
+
+
+def test_a_transfer_says_when_it_starts_and_what_it_waits_for(opened):
+    plan = treefold.plan("b4", "multitree")
+    trace = treefold.trace(plan, size_bytes="1MiB")
+    columns, path = trace.columns(), trace.critical_path()
+    page = opened(view(plan, size_bytes="1MiB"))
+    names = {node.number: node.name for node in plan.topology.nodes()}
+    for transfer in path[-3:]:
+        page.show(selected=f'{{"kind":"transfer","at":{transfer},"pane":0}}')
+        lane = columns["lane"][transfer]
+        ends = (names[columns[f"lane_{end}"][lane]] for end in ("source", "target"))
+        assert page.text(".details h2") == " → ".join(ends)
+        for term, column in (("Starts", "start_s"), ("Is sent", "sent_s"), ("Is received", "received_s")):
+            assert abs(page.fact(term) - columns[column][transfer]) < trace.time_s * 1e-6
+        cause = columns["cause"][transfer]
+        assert f"tree {columns['tree'][cause]}," in page.text(".details")
+
+
+def test_busy_shares_of_a_window_are_those_of_python(opened):
+    plan = treefold.plan("torus:4x4", "multitree")
+    trace = treefold.trace(plan, size_bytes="1MiB")
+    page = opened(view(plan, size_bytes="1MiB"))
+    windows = trace.busy(256)
+    for link in (0, 5):
+        part = [trace.time_s * 64 / 256, trace.time_s * 128 / 256]
+        page.show(window=f"[{part[0]},{part[1]}]", selected=f'{{"kind":"link","at":{link},"pane":0}}')
+        assert abs(page.fact("In the window") - windows[link, 64:128].mean()) < 1e-3
+
+
+def test_two_plans_share_a_clock(opened):
+    page = opened(view("torus:8x8", algorithm="ring,multitree", size_bytes="1MiB"))
+    assert page.page.locator(".pane").count() == page.page.locator(".timeline").count() == 2
+    times = page.fact("Time", 0), page.fact("Time", 1)
+    assert times[0] > 4 * times[1]
+    assert f"{times[0] / times[1]:.3g} times as long" in page.text('.summary[data-pane="0"]')
+    page.page.keyboard.press("End")
+    assert page.text(".moment").startswith("148")
+
+
+def test_keys_play_scrub_and_colour(opened):
+    page = opened(view("torus:4x4", algorithm="multitree", size_bytes="1MiB"))
+    keyboard = page.page.keyboard
+    keyboard.press("Space")
+    page.page.wait_for_timeout(500)
+    keyboard.press("Space")
+    first = page.text(".moment")
+    assert not first.startswith("0\u00a0s")
+    keyboard.press("ArrowRight")
+    assert page.text(".moment") != first
+    keyboard.press("Home")
+    assert page.text(".moment").startswith("0\u00a0s")
+    for key, colour in (("t", "tree"), ("s", "step"), ("l", "limit"), ("b", "busy")):
+        keyboard.press(key)
+        assert page.page.input_value("select[title='What colours mean']") == colour
+    keyboard.press("p")
+    assert "Hide the critical path" in page.text(".summary")
+    keyboard.press("?")
+    assert page.page.locator("dialog[open]").count() == 1
+    keyboard.press("Escape")
+    keyboard.press("d")
+    assert page.page.get_attribute("html", "data-theme") == "dark"
+
+
+def test_the_pointer_finds_nodes_and_links(opened):
+    page = opened(view("line:3", algorithm="dbtree", size_bytes="1MiB"))
+    box = page.page.locator(".picture").bounding_box()
+    found = set()
+    for part in range(4, 97, 2):
+        for shift in (-4, 0, 4):
+            page.page.mouse.move(box["x"] + box["width"] * part / 100, box["y"] + (box["height"] - 22) / 2 + shift)
+            if page.page.locator(".tooltip").is_visible():
+                found.add(page.text(".tooltip b"))
+    assert {"GPU0", "GPU1", "GPU2"} <= found
+    assert any("→" in name for name in found)
+    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + (box["height"] - 22) / 2)
+    assert page.text(".details h2") == "GPU1"
+    assert "rank 1" in page.text(".details")
+
+
+def test_filters_show_a_tree_and_refuse_what_is_none(opened):
+    page = opened(view("torus:4x4", algorithm="multitree", size_bytes="1MiB"))
+    field = page.page.locator("#trees")
+    field.fill("2-3")
+    field.press("Enter")
+    assert "trees=%5B2%2C3%5D" in _hash(page)
+    page.page.locator("#trees").fill("GPU5")
+    page.page.locator("#trees").press("Enter")
+    assert "trees=%5B5%5D" in _hash(page)
+    page.page.locator("#trees").fill("99")
+    page.page.locator("#trees").press("Enter")
+    assert page.page.evaluate("document.querySelector('#trees').validity.valid") is False
+    assert "trees=%5B5%5D" in _hash(page)
+
+
+def _hash(page) -> str:
+    page.page.wait_for_timeout(300)
+    return page.page.evaluate("location.hash")
+
+
+def test_a_link_to_a_page_brings_back_what_was_shown(opened):
+    made = view("torus:4x4", algorithm="ring,multitree", size_bytes="1MiB")
+    page = opened(made, 'shown=[1]&colour="tree"&time=1e-5&theme="dark"&nonsense=3&half=7&window=[3]')
+    assert page.page.locator(".pane").count() == 1
+    assert page.page.input_value("select[title='What colours mean']") == "tree"
+    assert page.text(".moment").startswith("10\u00a0µs")
+    assert page.page.get_attribute("html", "data-theme") == "dark"
+
+
+def test_a_drag_on_the_ruler_asks_for_the_busy_shares_of_a_part(opened):
+    page = opened(view("ring:8", algorithm="ring", size_bytes="1MiB"))
+    box = page.page.locator(".ruler").bounding_box()
+    page.page.mouse.move(box["x"] + 400, box["y"] + 10)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 700, box["y"] + 10, steps=4)
+    page.page.mouse.up()
+    assert page.text(".transport .window").startswith("Busy shares from")
+    page.page.click(".transport .window button")
+    assert "Drag on the ruler" in page.text(".transport .window")
+
+
+def test_a_click_on_the_timeline_selects_a_transfer(opened):
+    page = opened(view("ring:4", algorithm="ring", size_bytes="1MiB"))
+    box = page.page.locator(".timeline").bounding_box()
+    page.page.mouse.click(box["x"] + 200, box["y"] + 7 + 15)
+    assert "partial sum towards the root" in page.text(".details")
+    page.page.keyboard.press("Escape")
+    assert page.page.locator(".details").count() == 0
+
+
+def test_algorithms_against_size_are_linked_to_their_plans(opened):
+    page = opened(view("ring:4", algorithm="ring,dbtree", size_bytes="64KiB:256KiB"))
+    assert page.page.locator(".chart").count() == 1
+    assert page.page.locator("select[title='The plan that is shown'] option").count() == 6
+    page.page.locator(".u-over").scroll_into_view_if_needed()
+    plot = page.page.locator(".u-over").bounding_box()
+    page.page.mouse.move(plot["x"] + plot["width"] - 3, plot["y"] + 20)
+    page.page.mouse.click(plot["x"] + plot["width"] - 3, plot["y"] + 20)
+    page.settle()
+    assert "256" in page.text(".summary h2")
+
+
+@pytest.mark.parametrize("name", ["png", "svg"])
+def test_the_picture_can_be_saved(opened, name):
+    page = opened(view("torus:4x4", algorithm="multitree", size_bytes="1MiB"))
+    with page.page.expect_download() as download:
+        page.page.click(f"text={name.upper()}")
+    content = download.value.path().read_bytes()
+    assert content.startswith(b"\x89PNG" if name == "png" else b"<svg")
+    assert len(content) > 5_000
+
+
+def test_names_with_markup_stay_text_and_nothing_runs(opened):
+    evil = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=2">"\'&'
+    network = treefold.topology("ring:4").renamed(evil, nodes={"GPU0": evil})
+    page = opened(Page(evil, view(network, algorithm="ring", size_bytes="1MiB").scenes))
+    page.show(selected='{"kind":"node","at":0,"pane":0}')
+    assert page.text(".details h2") == evil
+    assert page.text("h1") == evil
+    assert page.page.evaluate("window.pwned") is None
+    page.page.evaluate(
+        "const script = document.createElement('script'); script.textContent = 'window.pwned = 3';"
+        "document.body.append(script);"
+    )
+    assert page.page.evaluate("window.pwned") is None
+    assert any("Content Security Policy" in said for said in page.said)
+    page.said.clear()
+
+
+def test_a_browser_without_webgl_draws_on_a_canvas_and_says_so(opened, browser_without_webgl):
+    page = opened(view("torus:4x4", algorithm="multitree", size_bytes="1MiB"), within=browser_without_webgl)
+    assert "no WebGL" in page.page.evaluate("getComputedStyle(document.querySelector('.panes'), '::after').content")
+    drawn = page.page.evaluate(
+        "(() => { const canvas = document.querySelector('.picture canvas');"
+        "const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"
+        "return new Set(data).size; })()"
+    )
+    assert drawn > 20
+
+
+def test_one_rank_and_nothing_to_send_still_make_a_page(opened):
+    one = treefold.topology("ring:4", ranks="0")
+    page = opened(view(one, algorithm="ring", size_bytes="1MiB"))
+    assert page.fact("Time", 0) == 0
+    assert page.fact("Transfers", 0) == 0

@@ -1,0 +1,55 @@
+// Says below the picture what its colours mean.
+import { css, heat, themeOf } from "../colours";
+import { seriesOf } from "../looks";
+import type { Model } from "../model";
+import type { State } from "../state";
+import { rate } from "../units";
+import { make } from "./elements";
+import { shortList } from "./controls";
+
+export function showLegend(host: HTMLElement, state: State, models: Model[]): void {
+  host.querySelector(".legend")?.remove();
+  const series = models.map((model) => seriesOf(model, state)).find(Boolean);
+  const legend = make("div", { class: "legend" }, textOf(state, models));
+  if (series || (state.colour === "busy" && !state.trees)) {
+    const most = series ? `${Number(series.largest.toPrecision(3))} ${series.unit}` : "100 %";
+    legend.append(make("span", { class: "scale" }, "0", scale(state), most));
+  }
+  host.append(legend);
+}
+
+function textOf(state: State, models: Model[]): string {
+  const series = models.map((model) => seriesOf(model, state)).find(Boolean);
+  if (series) return `Colour: ${series.title}, at the moment`;
+  if (state.colour === "limit") return limitOf(models);
+  const moves = state.trees ? `trees ${shortList(state.trees)}` : "what moves";
+  const halves = "blue towards the root, orange from it";
+  switch (state.colour) {
+    case "tree":
+      return `Colour: the tree of ${moves}`;
+    case "step":
+      return `Colour: the step of ${moves}, from the first (dark) to the last`;
+    case "chunk":
+      return `Colour: the chunk of ${moves}, from the first (dark) to the last`;
+    default: {
+      if (state.trees) return `Trees ${shortList(state.trees)}: ${state.trees.length > 1 ? "a colour for each" : halves}`;
+      return `Colour: the share of the time${state.window ? " chosen below" : ""} in which a link carries something`;
+    }
+  }
+}
+
+function limitOf(models: Model[]): string {
+  const [scene] = models.map((model) => model.scene);
+  if (!scene.limit_rate_Bps || !scene.limit_links.length) return "No links limit plans on this network";
+  return `These links let no plan exceed ${rate(scene.limit_rate_Bps)}`;
+}
+
+function scale(state: State): HTMLCanvasElement {
+  const canvas = make("canvas", { width: 90, height: 10 });
+  const context = canvas.getContext("2d")!;
+  for (let x = 0; x < 90; x++) {
+    context.fillStyle = css(heat(x / 89, themeOf(state.theme)));
+    context.fillRect(x, 0, 1, 10);
+  }
+  return canvas;
+}
