@@ -44,8 +44,9 @@ def browser_without_webgl(playwright: Any) -> Iterator[Browser]:
 class Opened:
     """A page in a browser, whose console must stay silent."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, folder: Path) -> None:
         self.page = page
+        self._folder = folder
         self.said: list[str] = []
         page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
@@ -73,6 +74,10 @@ class Opened:
         where = ".details" if pane is None else f'.summary[data-pane="{pane}"]'
         return float(self.page.get_attribute(f'{where} dd[data-term="{term}"]', "data-value") or "nan")
 
+    def path(self, name: str) -> Path:
+        """Return where a file of this page may be written."""
+        return self._folder / f"{id(self)}-{name}"
+
     def text(self, selector: str) -> str:
         return self.page.inner_text(selector)
 
@@ -82,11 +87,12 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     """Open a page of `treefold.view`, and find at the end that the console has said nothing."""
     pages: list[Opened] = []
 
-    def open_page(made: viewing.Page, state: str = "", size: tuple[int, int] = (1280, 800), within: Any = browser) -> Opened:
+    def open_page(made: viewing.Page, state: str = "", within: Browser = browser, before: str = "") -> Opened:
         path = tmp_path / f"page-{len(pages)}.html"
         made.save(path)
-        page = within.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="light")
-        pages.append(Opened(page))
+        page = within.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        page.add_init_script(before)
+        pages.append(Opened(page, tmp_path))
         return pages[-1].go(f"file://{path}#{state}")
 
     yield open_page

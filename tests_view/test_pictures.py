@@ -55,7 +55,7 @@ def accept() -> None:
             path = Path(f"/tmp/{name}.html")
             made(name).save(path)
             page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
-            Opened(page).go(f"file://{path}#{state}")
+            Opened(page, path.parent).go(f"file://{path}#{state}")
             imsave(_ACCEPTED / f"{name}.png", _small(imread(io.BytesIO(page.screenshot()))[..., :3]))
         browser.close()
 

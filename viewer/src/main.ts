@@ -98,7 +98,7 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     });
     timelines = models.map((model, pane) =>
       timelineIn(parts.timelines.appendChild(make("div", { class: "timeline" })), model, store, pane, longest()));
-    parts.panes.classList.toggle("no-webgl", panes.some((pane) => !pane.hasWebGl));
+    parts.panes.dataset.painter = panes.every((pane) => pane.isOnGpu) ? "gpu" : "canvas";
     words();
     resize();
     app.dataset.first ??= String(performance.now());

@@ -1,21 +1,46 @@
-// Draws with the browser's own canvas where there is no WebGL, and labels everywhere.
+// Draws with the browser's own canvas where there is no GPU, and labels everywhere.
 import { css, type Rgb } from "../colours";
-import { ARROW, CIRCLE, pixels, SQUARE, type Label, type Marks, type Segments, type View } from "./drawing";
+import { ARROW, CIRCLE, pixels, SQUARE, type Drawing, type Label, type Marks, type Segments, type View } from "./drawing";
 import type { Painter } from "./gl";
 
 export function canvasPainter(canvas: HTMLCanvasElement): Painter {
-  const context = canvas.getContext("2d")!;
+  const context = canvas.getContext("2d", { alpha: false })!;
+  const still = document.createElement("canvas");
+  let drawn = "";
   return {
     draw(drawing, view, ratio, paper) {
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      context.fillStyle = css(paper);
-      context.fillRect(0, 0, view.width, view.height);
-      for (const layer of drawing.layers) {
-        if ("segments" in layer) drawSegments(context, layer.segments, view);
-        else drawMarks(context, layer.marks, view);
+      // The lowest layers, which are most of the picture, change only with the view: they are kept.
+      const lower = drawing.layers.slice(0, KEPT);
+      const key = JSON.stringify([view, ratio, paper, lower.map(versionOf)]);
+      if (key !== drawn) {
+        [still.width, still.height] = [canvas.width, canvas.height];
+        const under = still.getContext("2d", { alpha: false })!;
+        under.setTransform(ratio, 0, 0, ratio, 0, 0);
+        under.fillStyle = css(paper);
+        under.fillRect(0, 0, view.width, view.height);
+        drawLayers(under, lower, view);
+        drawn = key;
       }
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      context.drawImage(still, 0, 0);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      drawLayers(context, drawing.layers.slice(KEPT), view);
     },
   };
+}
+
+/** Coasts, links and trees. */
+const KEPT = 3;
+
+function versionOf(layer: Drawing["layers"][number]): number {
+  return ("segments" in layer ? layer.segments : layer.marks).version;
+}
+
+function drawLayers(context: CanvasRenderingContext2D, layers: Drawing["layers"], view: View): void {
+  for (const layer of layers) {
+    if ("segments" in layer) drawSegments(context, layer.segments, view);
+    else drawMarks(context, layer.marks, view);
+  }
 }
 
 export function colourAt(colours: Uint8Array, at: number): string {
@@ -24,15 +49,22 @@ export function colourAt(colours: Uint8Array, at: number): string {
 }
 
 function drawSegments(context: CanvasRenderingContext2D, segments: Segments, view: View): void {
+  let look = "";
   for (let at = 0; at < segments.count; at++) {
+    const colour = colourAt(segments.colours, at);
+    const next = `${colour} ${segments.widths[at]}`;
+    if (next !== look) {
+      if (look) context.stroke();
+      context.beginPath();
+      context.strokeStyle = colour;
+      context.lineWidth = segments.widths[at];
+      look = next;
+    }
     const [x0, y0, x1, y1] = pixels(segments, at, view);
-    context.strokeStyle = colourAt(segments.colours, at);
-    context.lineWidth = segments.widths[at];
-    context.beginPath();
     context.moveTo(x0, y0);
     context.lineTo(x1, y1);
-    context.stroke();
   }
+  if (look) context.stroke();
 }
 
 function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View): void {

@@ -20,7 +20,7 @@ export interface Pane {
   resize(): void;
   drawing(): Drawing;
   view(): View;
-  hasWebGl: boolean;
+  isOnGpu: boolean;
   close(): void;
 }
 
@@ -178,7 +178,7 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     resize,
     drawing: () => ({ layers: network.layersOf(layers), labels: labelsOf(model, places, sizes().node, view().scale) }),
     view,
-    hasWebGl: gl !== null,
+    isOnGpu: gl !== null,
     close: () => host.replaceChildren(),
   };
 }
