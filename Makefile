@@ -25,7 +25,7 @@ SEED ?= 1
 JOBS ?= 1
 ONLY ?=
 
-.PHONY: help setup viewer demo options test test-mpi test-torch test-view test-slow test-long fuzz fuzz-core lint bench bench-wan docs wheel test-wheel check
+.PHONY: help setup viewer demo options test test-mpi test-torch test-view test-slow test-long fuzz fuzz-core lint bench bench-wan picture docs wheel test-wheel check
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -102,7 +102,7 @@ bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs 
 	$(BIN)/python -m bench.wan.compare
 	$(BIN)/python -m bench.loopback
 
-wheel: ## Build dist/: a wheel for any Linux of the last ten years, and the source distribution; installs zig.
+wheel: $(PAGE) ## Build dist/: a wheel for any Linux of the last ten years, and the source distribution; installs zig.
 	@command -v cargo >/dev/null || { echo "treefold is built with Rust: install it with rustup or your system's package, then run make again" >&2; exit 1; }
 	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
 	@rm -rf dist
@@ -112,6 +112,9 @@ wheel: ## Build dist/: a wheel for any Linux of the last ten years, and the sour
 
 test-wheel: wheel setup ## Install the wheel into an empty environment, without Rust and without the checkout, and use it.
 	$(BIN)/pytest tests_wheel
+
+picture: setup ## The README's picture of `treefold view`, in docs/view.png; needs what `make test-view` installs.
+	.venv-view/bin/python -m tools.manual.picture docs/view.png
 
 docs: setup ## The manual as a site, in target/manual/site, and the Rust API's pages; warnings and dead links are errors.
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --package treefold --no-deps

@@ -1,6 +1,6 @@
-"""A tour: plan, check, really add arrays, compare, draw. On a torus of accelerators and on a real WAN, Google's B4.
+"""A tour: plan, check, really add arrays, compare, draw, look. On a torus of accelerators and on a real WAN, Google's B4.
 
-Run it with `make demo`, or `python examples/01_tour.py`; the pictures go to the folder `demo` where it is run.
+Run it with `make demo`, or `python examples/01_tour.py`; the pictures and the page go to the folder `demo` where it is run.
 """
 
 import tempfile
@@ -54,5 +54,13 @@ def show_comparison(network: treefold.Topology, sizes: list[int]) -> None:
     print(f"plot: {file.as_posix()}", end="\n\n")
 
 
+def show_page() -> None:
+    """Make a page that shows why a ring is slower than MultiTree, for any browser."""
+    file = Path("demo") / "torus-8x8.html"
+    treefold.view("torus:8x8", algorithm="ring,multitree", size_bytes="1MiB").save(file)
+    print(f"page: {file.as_posix()}; open it in a browser to see why a ring is slower")
+
+
 for spec in SIZES:
     tour(spec)
+show_page()

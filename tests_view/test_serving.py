@@ -55,7 +55,15 @@ def test_the_server_refuses_strangers_and_what_it_does_not_have(served):
     assert _status(root + "/")[0] == 404
     assert _status(root + "/guess/scenes/0")[0] == 404
     assert _status(served.address, Host="evil.example")[0] == 403
-    for wrong in ("scenes/1", "scenes/x", "scenes/-1", "../etc/passwd", "nothing", "scenes/0?trees=64", "scenes/0?trees=a"):
+    for wrong in (
+        "scenes/1",
+        "scenes/x",
+        "scenes/-1",
+        "../etc/passwd",
+        "nothing",
+        "scenes/0?trees=64",
+        "scenes/0?trees=a",
+    ):
         assert _status(served.address + wrong)[0] == 404, wrong
 
 

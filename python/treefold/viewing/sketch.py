@@ -31,9 +31,7 @@ def of_plan(plan: Plan) -> str:
     """Return the sketch of a plan's network, its busiest links in red, and the plan in a few numbers."""
     busiest = set(plan.busiest_links)
     shares = {
-        number: 1.0
-        for number, link in enumerate(plan.topology.links())
-        if f"{link.source} -> {link.target}" in busiest
+        number: 1.0 for number, link in enumerate(plan.topology.links()) if f"{link.source} -> {link.target}" in busiest
     }
     return _beside(_svg(plan.topology, shares), plans.summarize(plan)._repr_html_())
 
@@ -61,7 +59,11 @@ def _svg(network: Topology, shares: Mapping[int, float]) -> str:
     for number, link in enumerate(network.links()):
         source, target = points[places[link.source]], points[places[link.target]]
         look = f'stroke="{_colour(shares.get(number, 0.0))}"'
-        ends = [(source, source + stubs[number]), (target - stubs[number], target)] if wraps[number] else [(source, target)]
+        ends = (
+            [(source, source + stubs[number]), (target - stubs[number], target)]
+            if wraps[number]
+            else [(source, target)]
+        )
         lines += [_line(start, end, look) for start, end in ends]
     marks = [_mark(point, node.is_switch, node.name) for point, node in zip(points, nodes, strict=True)]
     box = f'viewBox="0 0 {size[0]:.0f} {size[1]:.0f}" width="{size[0]:.0f}" height="{size[1]:.0f}"'
@@ -84,7 +86,9 @@ def _flat(positions: NDArray[np.float64]) -> NDArray[np.float64]:
     depth = z * math.cos(_YAW) - x * math.sin(_YAW)
     if not np.any(z):
         return np.column_stack([x, -y])
-    return np.column_stack([x * math.cos(_YAW) + z * math.sin(_YAW), -(y * math.cos(_PITCH) - depth * math.sin(_PITCH))])
+    return np.column_stack(
+        [x * math.cos(_YAW) + z * math.sin(_YAW), -(y * math.cos(_PITCH) - depth * math.sin(_PITCH))]
+    )
 
 
 def _line(start: NDArray[np.float64], end: NDArray[np.float64], look: str) -> str:

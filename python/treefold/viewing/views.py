@@ -1,6 +1,7 @@
 """Makes pages of plans and networks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from treefold import checks, plans, progress
@@ -56,7 +57,7 @@ def view(
         with progress.working_on(f"plan {number + 1} of {len(planned)}", number / len(planned), 1 / len(planned)):
             for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
                 scenes.append(_simulated(plan, size, used, link_model))
-    return Page(_title(scenes) if title is None else title, tuple(scenes))
+    return Page(_title(scenes) if title is None else title, _labelled(scenes))
 
 
 def _sizes(given: int | str | Sequence[int | str] | None) -> Sequence[int | str | None]:
@@ -78,15 +79,18 @@ def _planned(source: Plan | Topology | str, names: Sequence[str], asked: dict[st
 
 def _simulated(plan: Plan, size_bytes: int | str | None, simulator: Simulator, link_model: str) -> Scene:
     prediction, trace = simulate_and_trace(plan, size_bytes, simulator.named, link_model)
-    return Scene(_label(plan, prediction.size_bytes), plan, trace, prediction)
+    return Scene(f"{plan.algorithm}, {format_size(prediction.size_bytes)}", plan, trace, prediction)
 
 
 def _of_trace(trace: Trace) -> Scene:
-    return Scene(f"measured: {_label(trace.plan, trace.size_bytes)}", trace.plan, trace, None)
+    return Scene(f"measured: {trace.plan.algorithm}, {format_size(trace.size_bytes)}", trace.plan, trace, None)
 
 
-def _label(plan: Plan, size_bytes: int) -> str:
-    return f"{plan.algorithm}, {format_size(size_bytes)}, {plan.topology.name}"
+def _labelled(scenes: Sequence[Scene]) -> tuple[Scene, ...]:
+    """Return the scenes with their networks in their labels, if these differ."""
+    if len({scene.plan.topology.name for scene in scenes}) == 1:
+        return tuple(scenes)
+    return tuple(replace(scene, label=f"{scene.label}, {scene.plan.topology.name}") for scene in scenes)
 
 
 def _title(scenes: Sequence[Scene]) -> str:
