@@ -76,7 +76,7 @@ def _size(scene: Scene) -> int:
 
 
 def _limit(scene: Scene) -> dict[str, Any]:
-    """Return what bounds the time at this size, and the links that bound the rate of large vectors, by their numbers."""
+    """Return what bounds the time at this size, and the numbers of the links that bound large vectors."""
     plan = scene.plan
     asked = (plan.collective, plan.root or 0, plan.blocks)
     here = bound_at(plan.topology, _size(scene), *asked)
