@@ -26,7 +26,7 @@ mod lanes;
 mod load;
 mod lowering;
 mod messages;
-mod misread;
+pub(crate) mod misread;
 mod moved;
 mod ordered;
 pub mod pipeline;

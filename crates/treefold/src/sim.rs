@@ -7,9 +7,11 @@ pub mod flow;
 // Tests place jobs for the oracle of the packet simulator.
 #[doc(hidden)]
 pub mod jobs;
+mod measured;
 mod numbers;
 pub mod packet;
 pub mod trace;
+mod trace_file;
 
 pub use background::Background;
 pub use jobs::Job;
