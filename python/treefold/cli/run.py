@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -77,6 +78,14 @@ class JobOptions:
         typer.Option(
             help="The transport: tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, and "
             "tcp otherwise."
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Record when each transfer started, was sent and was received, and write it to this file of worker 0: "
+            "of one size, the run with the median time. It needs the transport tcp or threads.",
         ),
     ] = None
     adapt: Annotated[
@@ -212,6 +221,7 @@ def _job(
         warmup=options.warmup,
         transport=choose_transport(options.transport, workers.local is not None),
         adapt="auto" if options.adapt == "auto" else options.adapt is not None,
+        trace=None if options.trace is None else str(options.trace),
     )
     job.check()
     job.check_memory(workers.local or 1)

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from treefold import _core
-from treefold._core import Plan
+from treefold._core import Plan, Recording, Trace
 from treefold.collectives import COLLECTIVES
 from treefold.perf import memory, patterns
 from treefold.perf.job import SMALLER, Job
+from treefold.perf.recorder import Recorder, median_run
 from treefold.perf.teams import Team
 from treefold.rendezvous import validation
 from treefold.runtime.threads import Array
@@ -43,6 +44,8 @@ class Measurement(NamedTuple):
     median_time_s: float
     wrong: int
     """How many elements of results were wrong, on all ranks together."""
+    trace: Trace | None = None
+    """When the messages of the run with the median time left and came, if that was asked of this process."""
 
 
 def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -> Measurement:
@@ -61,13 +64,18 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
     """
     with memory.exhaustion_reported(f"{_core.format_size(size_bytes)} for each rank take", SMALLER):
         bench = _Bench(team, plans, job, size_bytes)
+        recorder = Recorder(team) if job.trace is not None else None
         for iteration in track(range(job.warmup + job.iterations)):
-            bench.iterate(iteration)
+            bench.iterate(iteration, recorder.begin() if recorder and iteration >= job.warmup else None)
     times = (validation.is_amount,) * len(bench.seconds)
     reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
     wrong = sum(wrong for _, wrong in reports)
-    return Measurement(bench.elements, fmean(slowest), min(slowest), median(slowest), wrong)
+    result = Measurement(bench.elements, fmean(slowest), min(slowest), median(slowest), wrong)
+    if recorder is None:
+        return result
+    what = (*plans, bench.elements, patterns.storage(job.type).itemsize)
+    return result._replace(trace=recorder.trace(median_run(slowest), *what))
 
 
 class _Bench:
@@ -90,14 +98,15 @@ class _Bench:
         if COLLECTIVES[job.collective].is_personalized:
             self.results = [np.zeros(parts[-1].elements.stop, kind) for parts in self.wanted]
 
-    def iterate(self, iteration: int) -> None:
-        """Run the collective once, measure it, and count wrong elements."""
+    def iterate(self, iteration: int, recordings: list[Recording] | None = None) -> None:
+        """Run the collective once, measure and record it, and count wrong elements."""
         for vector, parts in zip(self.vectors, self.inputs, strict=True):
             patterns.fill(vector, parts, iteration)
         self.barrier()
         start = time.perf_counter()
         job = self.job
-        self.team.run(self.plans.collective, self.vectors, job.operator, job.type, self.results, self.elements)
+        how = (job.operator, job.type, self.results, self.elements, recordings)
+        self.team.run(self.plans.collective, self.vectors, *how)
         self.seconds.append(time.perf_counter() - start)
         for vector, parts in zip(self.results or self.vectors, self.wanted, strict=True):
             self.wrong += patterns.count_wrong(vector, parts, iteration)

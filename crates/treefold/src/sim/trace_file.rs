@@ -43,8 +43,22 @@ struct Document {
     time_s: f64,
     /// A bound in seconds of how far the clock of a rank may be from that of rank 0.
     clock_uncertainty_s: f64,
+    /// An object of columns, which are lists with an item for each link of the network; if it is left out, how busy
+    /// links were is computed from the transfers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    links: Option<LinkColumns>,
     /// An object of columns, which are lists with an item for each transfer.
     transfers: Columns,
+}
+
+/// The columns of links, in the order in which the network lists them.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LinkColumns {
+    /// A list of the seconds in which each link carried data, at whatever rate.
+    busy_s: Vec<f64>,
+    /// A list of the seconds that each link would have needed at its full rate, overheads included.
+    full_rate_s: Vec<f64>,
 }
 
 /// The columns; all are equally long.
@@ -104,12 +118,13 @@ impl Trace {
             size_bytes: self.size.get(),
             time_s: self.seconds.get(),
             clock_uncertainty_s: self.uncertainty.get(),
+            links: Some(LinkColumns { busy_s: numbers(&self.occupied), full_rate_s: numbers(&self.carried) }),
             transfers: Columns::of(plan, &self.transfers),
         };
         serde_json::to_string(&document).expect("a trace is always valid JSON") + "\n"
     }
 
-    /// Reads the text of a trace file. How busy links were is computed anew from the transfers.
+    /// Reads the text of a trace file.
     ///
     /// # Errors
     /// If the text is no trace file, has a later version, is of another plan, or has a transfer that the plan does not
@@ -127,7 +142,11 @@ impl Trace {
             (known("time_s", document.time_s)?, known("clock_uncertainty_s", document.clock_uncertainty_s)?);
         let size = Bytes::new(document.size_bytes).map_err(|error| error.at("size_bytes"))?;
         let transfers = document.transfers.read(plan.draft(), seconds)?;
-        Ok(Self { seconds, ..Self::measured(plan, size, transfers, uncertainty) })
+        let mut trace = Self { seconds, ..Self::measured(plan, size, transfers, uncertainty) };
+        if let Some(links) = document.links {
+            (trace.occupied, trace.carried) = links.read(plan.draft()).map_err(|error| error.at("links"))?;
+        }
+        Ok(trace)
     }
 }
 
@@ -150,6 +169,23 @@ impl Document {
         }
         Ok(())
     }
+}
+
+impl LinkColumns {
+    fn read(&self, plan: &Draft) -> Result<(Vec<Seconds>, Vec<Seconds>)> {
+        let read = |name: &str, column: &[f64]| {
+            let links = plan.topology.links().len();
+            if column.len() != links {
+                bail!("{name} has {} items, but the network of the plan has {links} links; list all", column.len());
+            }
+            column.iter().map(|&seconds| time(seconds).map_err(|error| error.at(name))).collect()
+        };
+        Ok((read("busy_s", &self.busy_s)?, read("full_rate_s", &self.full_rate_s)?))
+    }
+}
+
+fn numbers(times: &[Seconds]) -> Vec<f64> {
+    times.iter().map(|time| time.get()).collect()
 }
 
 /// An edge of a tree that a transfer names: its tree, whether it reduces, and its ends.
