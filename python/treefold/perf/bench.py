@@ -5,13 +5,14 @@ An iteration begins with a tiny all-reduce, so that all ranks start together, an
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
 
 from treefold import _core
-from treefold._core import Plan, Recording, Trace
+from treefold._core import Plan, Trace
 from treefold.collectives import COLLECTIVES
 from treefold.perf import memory, patterns
 from treefold.perf.job import SMALLER, Job
@@ -66,7 +67,8 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
         bench = _Bench(team, plans, job, size_bytes)
         recorder = Recorder(team) if job.trace is not None else None
         for iteration in track(range(job.warmup + job.iterations)):
-            bench.iterate(iteration, recorder.begin() if recorder and iteration >= job.warmup else None)
+            with recorder.recorded() if recorder and iteration >= job.warmup else nullcontext():
+                bench.iterate(iteration)
     times = (validation.is_amount,) * len(bench.seconds)
     reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
@@ -98,15 +100,14 @@ class _Bench:
         if COLLECTIVES[job.collective].is_personalized:
             self.results = [np.zeros(parts[-1].elements.stop, kind) for parts in self.wanted]
 
-    def iterate(self, iteration: int, recordings: list[Recording] | None = None) -> None:
-        """Run the collective once, measure and record it, and count wrong elements."""
+    def iterate(self, iteration: int) -> None:
+        """Run the collective once, measure it, and count wrong elements."""
         for vector, parts in zip(self.vectors, self.inputs, strict=True):
             patterns.fill(vector, parts, iteration)
         self.barrier()
         start = time.perf_counter()
         job = self.job
-        how = (job.operator, job.type, self.results, self.elements, recordings)
-        self.team.run(self.plans.collective, self.vectors, *how)
+        self.team.run(self.plans.collective, self.vectors, job.operator, job.type, self.results, self.elements)
         self.seconds.append(time.perf_counter() - start)
         for vector, parts in zip(self.results or self.vectors, self.wanted, strict=True):
             self.wrong += patterns.count_wrong(vector, parts, iteration)

@@ -1,10 +1,11 @@
 """Records when the messages of a job's runs left and came, and makes the trace of the run with the median time.
 
-Every measured run is recorded, as nobody knows before the end which one is typical; the clocks of the ranks are compared
-before the first and after the last one. The times of all messages come together by an all-reduce, in which each has
-one rank that gives it and zeros of all others.
+Every measured run is recorded, as nobody knows before the end which one is typical. The clocks of the ranks are
+compared before the first run and after the last one. The times of all messages come together by an all-reduce, in
+which each has one rank that gives it, and zeros of all others.
 """
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from treefold import _core
@@ -27,10 +28,10 @@ class Recorder:
         self._before: Clock = team.clock()
         self._runs: list[list[Recording]] = []
 
-    def begin(self) -> list[Recording]:
-        """Return what records the next run: a recording for each rank of this process."""
+    def recorded(self) -> AbstractContextManager[None]:
+        """Record the next run: the last operation of this process's ranks within the context."""
         self._runs.append([Recording() for _ in self._team.ranks])
-        return self._runs[-1]
+        return self._team.recorded(self._runs[-1])
 
     def trace(self, run: int, plan: Plan, all_reduce: Plan, elements: int, element_bytes: int) -> Trace | None:
         """Return the trace of a run in the process that keeps it, and None in others; all call this together.

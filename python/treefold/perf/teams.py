@@ -1,7 +1,7 @@
 """A team runs operations for the ranks whose vectors this process holds: one of a group, or all of them as threads."""
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +22,15 @@ class Team(Protocol):
     def ranks(self) -> Sequence[int]:
         """The ranks whose vectors this process holds."""
 
+    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+        """Run an operation on these ranks' vectors, in place; `results` takes what does not end there.
+
+        The longest vector of all ranks has so many `elements`.
+        """
+
+    def exchange(self, blob: bytes) -> list[bytes]:
+        """Return the blobs of all processes."""
+
     @property
     def is_first(self) -> bool:
         """Whether this process keeps what all have measured."""
@@ -30,23 +39,8 @@ class Team(Protocol):
     def message_s(self) -> float:
         """The cost of a message besides its bytes, as in `Transport`."""
 
-    def run(
-        self,
-        plan: Plan,
-        vectors: list[Array],
-        op: str,
-        number: str,
-        results: list[Array],
-        elements: int,
-        recordings: list[Recording] | None = None,
-    ) -> None:
-        """Run an operation on these ranks' vectors, in place; `results` takes what does not end there.
-
-        The longest vector of all ranks has so many `elements`. There is a recording for each of these ranks, or none.
-        """
-
-    def exchange(self, blob: bytes) -> list[bytes]:
-        """Return the blobs of all processes."""
+    def recorded(self, recordings: list[Recording]) -> AbstractContextManager[None]:
+        """Record when messages leave and come, for each of these ranks in its recording; the last operation is kept."""
 
     def clock(self) -> Clock:
         """Return this process's clock beside that of rank 0; all processes call this together."""
@@ -66,6 +60,10 @@ class GroupTeam(NamedTuple):
         """The rank of this worker."""
         return [self.group.rank]
 
+    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+        """Run an operation with the group."""
+        self.group.run(plan, vectors[0], op, number, results[0] if results else None, elements)
+
     @property
     def is_first(self) -> bool:
         """Whether this is worker 0."""
@@ -76,19 +74,9 @@ class GroupTeam(NamedTuple):
         """The cost of a message besides its bytes."""
         return self.group.transport.message_s
 
-    def run(
-        self,
-        plan: Plan,
-        vectors: list[Array],
-        op: str,
-        number: str,
-        results: list[Array],
-        elements: int,
-        recordings: list[Recording] | None = None,
-    ) -> None:
-        """Run an operation with the group."""
-        with self._tcp().recorded(recordings[0]) if recordings else nullcontext():
-            self.group.run(plan, vectors[0], op, number, results[0] if results else None, elements)
+    def recorded(self, recordings: list[Recording]) -> AbstractContextManager[None]:
+        """Record when messages of this rank leave and come."""
+        return self._tcp().recorded(recordings[0])
 
     def _tcp(self) -> TcpTransport:
         """Return the transport, which must be the one that can record."""
@@ -112,25 +100,26 @@ class ThreadTeam:
         self.ranks: Sequence[int] = range(ranks)
         self.is_first = True
         self.message_s = threads.MESSAGE_OVERHEAD_S
+        self._recordings: list[Recording] | None = None
 
-    def run(
-        self,
-        plan: Plan,
-        vectors: list[Array],
-        op: str,
-        number: str,
-        results: list[Array],
-        elements: int,
-        recordings: list[Recording] | None = None,
-    ) -> None:
+    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
         """Run an operation with a thread for each rank; one of them has the longest vector."""
-        pieces_of_rank = threads.execute(plan, vectors, op, number, recordings)
+        pieces_of_rank = threads.execute(plan, vectors, op, number, self._recordings)
         for result, pieces in zip(results, pieces_of_rank, strict=False):
             np.concatenate(pieces, out=result)
 
     def exchange(self, blob: bytes) -> list[bytes]:
         """Return this process's blob, which is the only one."""
         return [blob]
+
+    @contextmanager
+    def recorded(self, recordings: list[Recording]) -> Iterator[None]:
+        """Record when messages leave and come between the threads."""
+        self._recordings = recordings
+        try:
+            yield
+        finally:
+            self._recordings = None
 
     def clock(self) -> Clock:
         """Return this process's clock, which is that of all ranks."""

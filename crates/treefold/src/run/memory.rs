@@ -46,8 +46,8 @@ struct Outgoing {
 }
 
 /// Runs one operation on all ranks in this process. `vectors` are the vectors of the ranks, in rank order, and hold the
-/// results afterwards. Each rank has a recording, if there are any. `go_on` is asked now and then on the calling thread,
-/// which works for rank 0.
+/// results afterwards. Each rank has a recording, if there are any. `go_on` is asked now and then on the calling
+/// thread, which works for rank 0.
 ///
 /// # Errors
 /// If a vector does not fit its program, the numbers have no such operator, or `go_on` returns false.

@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// Records that the first byte of a message is about to leave. If the transport takes nothing, it is recorded again.
+    /// Records that the first byte of a message is about to leave. If the transport takes nothing, that happens again.
     pub(super) fn begin(&mut self, task: TaskId) {
         self.begun[task] = now();
     }

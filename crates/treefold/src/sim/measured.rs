@@ -1,7 +1,7 @@
 //! Traces of runs: how busy links were follows from when transfers left.
 //!
-//! A transfer is taken to occupy each link of its route from when its first byte left until its last byte had left. Over
-//! TCP the last byte has left when the kernel has taken it, which may be up to 512 KiB ahead of the wire.
+//! A transfer is taken to occupy each link of its route from when its first byte left until its last byte had left.
+//! Over TCP the last byte has left when the kernel has taken it, which may be up to 512 KiB ahead of the wire.
 //! Cost: two sorts of the transfers, and one pass over the links of their routes.
 
 use super::trace::{Trace, Transfer};

@@ -132,7 +132,7 @@ impl Trace {
     pub fn from_json<'a>(text: &str, plan: impl Into<Walkable<'a>>) -> Result<Self> {
         let plan = plan.into();
         if !text.trim_start().starts_with('{') {
-            bail!("not a trace, which is JSON and begins with '{{'; 'treefold run --trace' writes traces");
+            bail!("not a trace, which is JSON and begins with '{{'; 'treefold.save' writes traces");
         }
         check_header(text, FORMAT, VERSION)?;
         let document: Document = misread::read(text)?;
