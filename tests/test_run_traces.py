@@ -134,8 +134,9 @@ def test_unequal_blocks_and_a_single_rank_have_traces(tmp_path):
         trace, row = recorded(plan, tmp_path / "trace.json", transport, size=1 << 16, **job)
         assert sum(trace.transfers()["bytes"]) >= row["size_bytes"]
         check_times(trace)
-    trace, _ = recorded(treefold.plan("ring:1", "ring"), tmp_path / "one.json", "threads")
-    assert (trace.time_s, trace.transfers()["bytes"].size) == (0.0, 0)
+    for transport in ("threads", "tcp"):
+        trace, _ = recorded(treefold.plan("ring:1", "ring"), tmp_path / "one.json", transport)
+        assert (trace.time_s, trace.transfers()["bytes"].size) == (0.0, 0)
 
 
 def test_the_command_writes_a_trace_that_its_plan_reads(tmp_path):

@@ -125,7 +125,7 @@ pub fn run_threads<'py>(
         slices.push(vector.as_slice_mut()?);
     }
     let mut scratch = vec![Vec::new(); programs.len()];
-    let mut recorded = recordings.as_ref().map(|each| vec![recording::Recorder::default(); each.len()]);
+    let mut recorded = recordings.as_ref().map(|each| each.iter().map(|one| one.get().recorder()).collect::<Vec<_>>());
     let noted = recorded.as_deref_mut();
     interruptible(py, |go_on| memory::run(&all, number, operator, &mut slices, &mut scratch, noted, go_on))?;
     for ((keeper, recorded), program) in recordings.iter().flatten().zip(recorded.into_iter().flatten()).zip(programs) {

@@ -18,7 +18,7 @@ use treefold::run::tcp::{self, Failure, Pair, Timeouts};
 use treefold::topology::NodeId;
 
 use super::Program;
-use super::recording::{Recorder, Recording};
+use super::recording::Recording;
 use crate::{interruptible, raise};
 
 /// Why operations ended; ranks are the plan's.
@@ -136,7 +136,7 @@ impl Mesh {
         let mut result = result.map(|result| result.try_readwrite()).transpose()?;
         let result = result.as_mut().map(|result| result.as_slice_mut()).transpose()?;
         let mut fault = None;
-        let mut recorded = recording.as_ref().map(|_| Recorder::default());
+        let mut recorded = recording.as_ref().map(|recording| recording.get().recorder());
         let done = interruptible(py, |go_on| {
             let mut guard = self.locked();
             let Inner { mesh, scratch } = &mut *guard;

@@ -28,6 +28,11 @@ impl Recording {
         self.0.lock().expect("no panic")
     }
 
+    /// Returns a recorder for the next operation, with the memory of the last one.
+    pub fn recorder(&self) -> Recorder {
+        self.locked().take().map(|recorded| recorded.recording).unwrap_or_default()
+    }
+
     /// Keeps what an operation with this program has recorded.
     pub fn keep(&self, program: Py<Program>, recording: Recorder) {
         *self.locked() = Some(Recorded { program, recording });

@@ -50,29 +50,26 @@ fn now() -> f64 {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// When each task handed its first byte to the transport; 0 for tasks that send nothing.
-    begun: Vec<f64>,
-    /// When each task's last byte was sent or received.
-    ended: Vec<f64>,
+    /// When each task handed its first byte to the transport, 0 for tasks that send nothing; and when its last byte was
+    /// sent or received.
+    moments: Vec<[f64; 2]>,
 }
 
 impl Recording {
     /// Begins anew, with room for all tasks of a program.
     pub(super) fn prepare(&mut self, program: &Program) {
-        for times in [&mut self.begun, &mut self.ended] {
-            times.clear();
-            times.resize(program.tasks.len(), 0.0);
-        }
+        self.moments.clear();
+        self.moments.resize(program.tasks.len(), [0.0; 2]);
     }
 
     /// Records that the first byte of a message is about to leave. If the transport takes nothing, that happens again.
     pub(super) fn begin(&mut self, task: TaskId) {
-        self.begun[task] = now();
+        self.moments[task][0] = now();
     }
 
     /// Records that the last byte of a message has left or come.
     pub(super) fn end(&mut self, task: TaskId) {
-        self.ended[task] = now();
+        self.moments[task][1] = now();
     }
 
     /// Writes the times of the rank's messages, whose program is `program`, to a table with three rows and a column for
@@ -80,10 +77,10 @@ impl Recording {
     pub fn write(&self, program: &Program, times: &mut [f64]) {
         let (started, others) = times.split_at_mut(program.transfers);
         let (sent, received) = others.split_at_mut(program.transfers);
-        for (task, &transfer) in TaskId::first(self.ended.len()).zip(&program.transfer) {
-            match program.tasks[task] {
-                Task::Send(_) => (started[transfer], sent[transfer]) = (self.begun[task], self.ended[task]),
-                Task::Reduce(_) | Task::Replace(_) => received[transfer] = self.ended[task],
+        for ((task, &transfer), &[begun, ended]) in program.tasks.iter().zip(&program.transfer).zip(&self.moments) {
+            match task {
+                Task::Send(_) => (started[transfer], sent[transfer]) = (begun, ended),
+                Task::Reduce(_) | Task::Replace(_) => received[transfer] = ended,
                 Task::Copy | Task::Add => {}
             }
         }
@@ -143,9 +140,9 @@ pub fn messages(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) 
     Ok((schedule.ids().filter_map(message).collect(), schedule.len()))
 }
 
-/// Settles the times of all messages in a table like that of [`Recording::write`], which ranks have put on one clock, as
-/// well as they could: the first byte of all leaves at 0, none is received before it has left, and the last byte of a
-/// message has left when it is received. Returns by how much the worst receipt was too early.
+/// Settles the times of all messages in a table like that of [`Recording::write`], after ranks have put them on one
+/// clock as well as they could: the first byte of all leaves at 0, none is received before it has left, and the last
+/// byte of a message has left when it is received. Returns by how much the worst receipt was too early.
 ///
 /// # Errors
 /// If no rank has recorded a message.

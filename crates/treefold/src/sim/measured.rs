@@ -24,7 +24,7 @@ impl Trace {
     /// let simulated = simulate(&plan, size, Watch::TRANSFERS)?;
     /// let measured = Trace::measured(&plan, size, simulated.transfers.clone(), Seconds::ZERO);
     /// assert_eq!((measured.seconds, measured.carried.len()), (simulated.seconds, ring.links().len()));
-    /// assert!((measured.occupied[0] / simulated.occupied[0] - 1.0).abs() < 1e-9);
+    /// assert_eq!(measured.busiest_links(), simulated.busiest_links());
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn measured<'a>(
