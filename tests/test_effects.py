@@ -304,7 +304,8 @@ def test_commands_pass_planner_options_on(command_name, name):
 
 
 MEASURED = {
-    "run": {"--algorithm", "--collective", "--size", "--op", "--type", "--iters", "--warmup", "--transport", "--json"},
+    "run": {"--algorithm", "--collective", "--size", "--op", "--type", "--iters", "--warmup", "--transport", "--json"}
+    | {"--trace"},
     "probe": {"--output", "--json", "--links", "--seconds", "--bytes", "--parallel", "--local", "--timeout"},
     "reproduce": {"--output", "--trials", "--networks", "--jobs", "--json"},
     "train": {"--model-parallel"},

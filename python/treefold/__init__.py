@@ -9,10 +9,10 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
   times of several plans at once, `compare` compares algorithms over sizes, `winners` finds the fastest on several
   networks, and `train` predicts the time of a training iteration.
-- pictures: `draw` draws a network, or what a plan sends over it.
 - runs: `run` runs a plan on arrays.
-- pictures: `view` makes a page that shows plans as they move, for browsers and notebooks.
-- files: `save` writes a network or a plan; `topology` and `load_plan` read them.
+- pictures: `view` makes a page that shows plans as they move, for browsers and notebooks, and `draw` draws a network,
+  or what a plan sends over it, for papers.
+- files: `save` writes a network, a plan or a trace; `topology`, `load_plan` and `load_trace` read them.
 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
 yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.schedule_tables`
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
     from treefold.exporters import save
     from treefold.files.plans import load_plan
+    from treefold.files.traces import load_trace
     from treefold.networks import LINK_MODELS, describe, topology, without_relays
     from treefold.options import Machine, PlannerOptions
     from treefold.plans import check, plan, replan, summarize
@@ -59,6 +60,7 @@ _HOMES = {
     "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
+    "files.traces": ("load_trace",),
     "networks": ("LINK_MODELS", "describe", "topology", "without_relays"),
     "options": ("Machine", "PlannerOptions"),
     "plans": ("check", "plan", "replan", "summarize"),
@@ -94,6 +96,7 @@ __all__ = [
     "describe",
     "draw",
     "load_plan",
+    "load_trace",
     "plan",
     "planning",
     "regions",

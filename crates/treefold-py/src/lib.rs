@@ -138,7 +138,8 @@ mod _core {
     use super::planning::{Candidate, Chosen, check_blocks, choose, is_fabric, is_quick, plan, read_plan, successors};
     #[pymodule_export]
     use super::run::{
-        ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,
+        ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, Recording, measured_trace, message_cost,
+        number_bytes, run_threads,
     };
     #[pymodule_export]
     use super::schedule::Schedule;

@@ -2,6 +2,7 @@
 
 mod mesh;
 mod operation;
+mod recording;
 
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
@@ -16,6 +17,7 @@ use crate::{interruptible, raise};
 
 pub use mesh::{ControlMessage, Fault, LinkUsage, Mesh};
 pub use operation::Operation;
+pub use recording::{Recording, measured_trace};
 
 /// A rank's part of a plan for vectors of one size.
 #[pyclass(frozen, module = "treefold")]
@@ -103,16 +105,19 @@ pub fn number_bytes(number: &str, operator: &str) -> PyResult<usize> {
 }
 
 /// Run one operation on all ranks as threads of this process, in place; return each rank's scratch space as words.
+/// There is a recording for each rank, or none.
 #[pyfunction]
+#[pyo3(signature = (programs, vectors, number, operator, recordings=None))]
 pub fn run_threads<'py>(
     py: Python<'py>,
     programs: Vec<Py<Program>>,
     vectors: Vec<Bound<'py, PyArray1<u8>>>,
     number: &str,
     operator: &str,
+    recordings: Option<Vec<Py<Recording>>>,
 ) -> PyResult<Vec<Bound<'py, PyArray1<u64>>>> {
     let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
-    let programs: Vec<&program::Program> = programs.iter().map(|program| &program.get().0).collect();
+    let all: Vec<&program::Program> = programs.iter().map(|program| &program.get().0).collect();
     let mut borrowed: Vec<PyReadwriteArray1<'py, u8>> =
         vectors.iter().map(|vector| vector.try_readwrite()).collect::<Result<_, _>>()?;
     let mut slices = Vec::new();
@@ -120,7 +125,12 @@ pub fn run_threads<'py>(
         slices.push(vector.as_slice_mut()?);
     }
     let mut scratch = vec![Vec::new(); programs.len()];
-    interruptible(py, |go_on| memory::run(&programs, number, operator, &mut slices, &mut scratch, go_on))?;
+    let mut recorded = recordings.as_ref().map(|each| each.iter().map(|one| one.get().recorder()).collect::<Vec<_>>());
+    let noted = recorded.as_deref_mut();
+    interruptible(py, |go_on| memory::run(&all, number, operator, &mut slices, &mut scratch, noted, go_on))?;
+    for ((keeper, recorded), program) in recordings.iter().flatten().zip(recorded.into_iter().flatten()).zip(programs) {
+        keeper.get().keep(program, recorded);
+    }
     Ok(scratch.into_iter().map(|words| PyArray1::from_vec(py, words)).collect())
 }
 

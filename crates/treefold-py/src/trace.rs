@@ -354,6 +354,51 @@ impl Trace {
         Ok(numbers.into_pyarray(py))
     }
 
+    /// A bound of how far the clock of a rank may be from that of rank 0, in seconds; 0 if the trace was simulated.
+    #[getter]
+    fn clock_uncertainty_s(&self) -> f64 {
+        self.trace.uncertainty.get()
+    }
+
+    /// The size of the vector, in bytes.
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.trace.size.get()
+    }
+
+    /// The plan that was simulated or run.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Py<Plan> {
+        self.plan.clone_ref(py)
+    }
+
+    /// Parse the text of a trace file; `plan` is the one that was run.
+    ///
+    /// Raises:
+    ///     TreefoldError: If the text is malformed, or is the trace of another plan.
+    ///
+    /// Example:
+    ///     >>> plan = treefold.plan("ring:4", "ring")
+    ///     >>> trace = treefold.trace(plan, size_bytes=4096)
+    ///     >>> treefold.Trace.from_json(trace.to_json(), plan).time_s == trace.time_s
+    ///     True
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str, plan: Py<Plan>) -> PyResult<Self> {
+        let walked = plan.get().sound()?;
+        let trace = py.detach(|| treefold::sim::trace::Trace::from_json(text, walked)).map_err(raise)?;
+        Ok(Self::new(plan, trace, Vec::new()))
+    }
+
+    /// Return the trace as the text of a trace file.
+    ///
+    /// Example:
+    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).to_json()[:27]
+    ///     '{"format":"treefold-trace",'
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        let plan = self.plan.get().sound()?;
+        Ok(py.detach(|| self.trace.to_json(plan)))
+    }
+
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         slf.py().import("treefold.html")?.call_method1("of_trace", (slf,))?.extract()
     }

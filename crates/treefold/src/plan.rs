@@ -27,7 +27,7 @@ mod lanes;
 mod load;
 mod lowering;
 mod messages;
-mod misread;
+pub(crate) mod misread;
 mod moved;
 mod ordered;
 pub mod pipeline;

@@ -11,9 +11,11 @@ pub mod heat;
 #[doc(hidden)]
 pub mod jobs;
 pub mod listing;
+mod measured;
 mod numbers;
 pub mod packet;
 pub mod trace;
+mod trace_file;
 
 pub use background::Background;
 pub use jobs::Job;

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ from treefold.cli.options import (
     one_algorithm,
 )
 from treefold.cli.simulate import own_size
-from treefold.cli.terminal import notify, show
+from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 
@@ -77,6 +78,14 @@ class JobOptions:
         typer.Option(
             help="The transport: tcp, mpi, torch or threads; by default threads with --local, mpi under mpiexec, and "
             "tcp otherwise."
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Record when each transfer started, was sent and was received, and write it to this file of worker 0: "
+            "of one size, the run with the median time. It needs the transport tcp or threads.",
         ),
     ] = None
     adapt: Annotated[
@@ -143,6 +152,7 @@ def run(
         from treefold.rendezvous.meeting import all_or_none
         from treefold.runtime.engines import engine_maker
 
+    check_alone(job_options.trace, as_json)
     asked = {"algorithm": one_algorithm(what.algorithm) or "auto", **planner.asked()}
     is_local = workers.local is not None
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network))
@@ -168,7 +178,7 @@ def run(
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(prepare()[1], job_options, is_local))
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -212,10 +222,17 @@ def _job(
         warmup=options.warmup,
         transport=choose_transport(options.transport, workers.local is not None),
         adapt="auto" if options.adapt == "auto" else options.adapt is not None,
+        trace=None if options.trace is None else str(options.trace),
     )
     job.check()
+    if options.trace is not None and isinstance(read, Plan) and _is_same_file(options.trace, str(source)):
+        raise TreefoldError(f"--trace {options.trace}: it is the file of the plan; name another one")
     job.check_memory(workers.local or 1)
     return job
+
+
+def _is_same_file(path: Path, other: str) -> bool:
+    return path.exists() and path.samefile(other)
 
 
 def _read(source: str | None, planning: list[str], network: NetworkOptions) -> Plan | Topology | None:
@@ -237,12 +254,14 @@ def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool) ->
         note = own_size(read)
     if is_local and read is not None:
         note += "\n# no bound and no prediction: local workers are not joined by the network that was planned for"
+    if options.trace is not None:
+        note += f"\n# {options.trace} has the transfers of the run with the median time"
     return note
 
 
-def _show(rows: Sequence[dict[str, Any]], as_json: bool, notes: str) -> None:
+def _show(rows: Sequence[dict[str, Any]], as_json: bool, notes: str, trace: Path | None) -> None:
     from treefold.report.measured import run_table
 
     for change in (change for row in rows for change in row["changes"]):
         notify(f"planned anew: {change}")
-    show(rows, as_json, lambda: run_table(rows) + notes)
+    show(rows, as_json, lambda: run_table(rows) + notes, written=trace)

@@ -1,4 +1,4 @@
-"""Writes networks and plans to files; the extension chooses treefold's own JSON, GraphML or DOT."""
+"""Writes networks, plans and traces to files; the extension chooses treefold's own JSON, GraphML or DOT."""
 
 import json
 import os
@@ -6,24 +6,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from treefold._core import Plan, Topology
+from treefold._core import Plan, Topology, Trace
 from treefold.checks import shown
 from treefold.errors import TreefoldError
 from treefold.files.plans import save_plan
+from treefold.files.traces import save_trace
 from treefold.files.writing import check_writable, is_stream, write_text_atomically
 from treefold.text import message
 
 _WRITERS = {".json": "own", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
 
-def save(value: Topology | Plan, path: str | os.PathLike[str]) -> None:
-    """Write a network or a plan to a file, completely or not at all.
+def save(value: Topology | Plan | Trace, path: str | os.PathLike[str]) -> None:
+    """Write a network, a plan or a trace to a file, completely or not at all.
 
-    `treefold.topology` reads a network back, and `treefold.load_plan` a plan.
+    `treefold.topology` reads a network back, `treefold.load_plan` a plan, and `treefold.load_trace` a trace.
 
     Args:
-        value: The network or the plan.
-        path: The path of the file: .json for a plan; .json, .graphml, .dot or .gv for a network.
+        value: The network, the plan or the trace.
+        path: The path of the file: .json for a plan or a trace; .json, .graphml, .dot or .gv for a network.
 
     Raises:
         TreefoldError: If the extension is another one, the format cannot hold a name, or the file cannot be written.
@@ -39,8 +40,10 @@ def save(value: Topology | Plan, path: str | os.PathLike[str]) -> None:
         save_plan(value, path)
     elif isinstance(value, Topology):
         write(json.loads(value.to_json()), path)
+    elif isinstance(value, Trace):
+        save_trace(value, path)
     else:
-        raise TreefoldError(f"{shown(value)} is neither a network nor a plan; give one of these")
+        raise TreefoldError(f"{shown(value)} is neither a network nor a plan nor a trace; give one of these")
 
 
 def write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:

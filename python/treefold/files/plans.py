@@ -2,15 +2,13 @@
 
 import os
 import re
-from pathlib import Path
 
 from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
 from treefold.files.reading import decode, read_bytes
-from treefold.files.writing import check_writable, is_stream, write_text_atomically
+from treefold.files.writing import check_json_writable, write_text_atomically
 
-EXTENSION = ".json"
 MOST_BYTES = 512 << 20
 """The largest file of a plan; it has room for four plans of MultiTree on a torus of 64x64."""
 _FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
@@ -71,8 +69,4 @@ def is_plan_file(source: str) -> bool:
 
 def check_plan_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path before planning if `save_plan` would refuse it afterwards, with the same error."""
-    check_writable(path)
-    suffix = Path(path).suffix
-    if suffix.lower() != EXTENSION and not is_stream(path):
-        problem = f"its extension '{suffix}' is not the extension of plans" if suffix else "it has no extension"
-        raise fail(os.fspath(path), f"{problem}; write {Path(path).with_suffix(EXTENSION)}")
+    check_json_writable(path, "plans")

@@ -82,6 +82,24 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise _problem(error, path) from None
 
 
+def check_json_writable(path: str | os.PathLike[str], of: str) -> None:
+    """Refuse a path before long work: one to which nothing can be written, or whose extension is not `.json`.
+
+    Args:
+        path: The path.
+        of: What the files of this extension hold, in words such as `plans`.
+
+    Raises:
+        TreefoldError: Saying what the path could be.
+
+    """
+    check_writable(path)
+    suffix = Path(path).suffix
+    if suffix.lower() != ".json" and not is_stream(path):
+        problem = f"its extension '{suffix}' is not the extension of {of}" if suffix else "it has no extension"
+        raise TreefoldError(message(os.fspath(path), f"{problem}; write {Path(path).with_suffix('.json')}"))
+
+
 def _write_stream(path: str, content: bytes) -> None:
     descriptor = open_descriptor(path)
     if descriptor is None:

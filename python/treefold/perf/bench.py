@@ -5,16 +5,18 @@ An iteration begins with a tiny all-reduce, so that all ranks start together, an
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
 
 from treefold import _core
-from treefold._core import Plan
+from treefold._core import Plan, Trace
 from treefold.collectives import COLLECTIVES
 from treefold.perf import memory, patterns
 from treefold.perf.job import SMALLER, Job
+from treefold.perf.recorder import Recorder, median_run
 from treefold.perf.teams import Team
 from treefold.rendezvous import validation
 from treefold.runtime.threads import Array
@@ -43,6 +45,8 @@ class Measurement(NamedTuple):
     median_time_s: float
     wrong: int
     """How many elements of results were wrong, on all ranks together."""
+    trace: Trace | None = None
+    """When the messages of the run with the median time left and came, if that was asked of this process."""
 
 
 def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -> Measurement:
@@ -61,13 +65,19 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
     """
     with memory.exhaustion_reported(f"{_core.format_size(size_bytes)} for each rank take", SMALLER):
         bench = _Bench(team, plans, job, size_bytes)
+        recorder = Recorder(team) if job.trace is not None else None
         for iteration in track(range(job.warmup + job.iterations)):
-            bench.iterate(iteration)
+            with recorder.recorded() if recorder and iteration >= job.warmup else nullcontext():
+                bench.iterate(iteration)
     times = (validation.is_amount,) * len(bench.seconds)
     reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
     wrong = sum(wrong for _, wrong in reports)
-    return Measurement(bench.elements, fmean(slowest), min(slowest), median(slowest), wrong)
+    result = Measurement(bench.elements, fmean(slowest), min(slowest), median(slowest), wrong)
+    if recorder is None:
+        return result
+    what = (*plans, bench.elements, patterns.storage(job.type).itemsize)
+    return result._replace(trace=recorder.trace(median_run(slowest), *what))
 
 
 class _Bench:

@@ -6,6 +6,7 @@ from treefold import _core
 from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.perf import memory
+from treefold.perf.recorder import MOST_RUNS
 
 SMALLER = "choose a smaller size, or fewer ranks"
 """The remedy where memory is too small."""
@@ -31,6 +32,8 @@ class Job:
     """The sizes of the blocks of an all-to-all, a row for each rank of the plan; None if they are equal."""
     adapt: bool | str = False
     """Whether the plan follows links that change or die, as `runtime.join` takes it."""
+    trace: str | None = None
+    """The file to which worker 0 writes when the messages left and came; None if that is not recorded."""
 
     @property
     def operator(self) -> str:
@@ -48,6 +51,7 @@ class Job:
             raise TreefoldError(
                 f"adapt=True works over tcp, not over {self.transport}; drop it or choose transport='tcp'"
             )
+        self._check_trace()
         element = _core.number_bytes(self.type, self.operator)
         for name, value, least in (("iterations", self.iterations, 1), ("warmup", self.warmup, 0)):
             if value < least:
@@ -59,6 +63,22 @@ class Job:
                 raise TreefoldError(
                     f"size {_core.format_size(size)} holds no {self.type} number; it takes {element} bytes at least"
                 )
+
+    def _check_trace(self) -> None:
+        """Refuse to record what cannot be recorded, or would not be one trace."""
+        if self.trace is None:
+            return
+        if self.transport not in ("tcp", "threads"):
+            raise TreefoldError(
+                f"{self.transport} does not tell when messages leave and come; drop the trace, or choose "
+                "transport='tcp'"
+            )
+        if self.adapt:
+            raise TreefoldError("a trace is of one plan, and adapt=True may change it; drop one of the two")
+        if len(self.sizes_bytes) != 1:
+            raise TreefoldError(f"a trace is of one size, and {len(self.sizes_bytes)} are given; give one")
+        if self.iterations > MOST_RUNS:
+            raise TreefoldError(f"iterations={self.iterations}: with a trace it must be at most {MOST_RUNS}")
 
     def check_memory(self, ranks: int) -> None:
         """Refuse vectors that do not fit into memory, where so many ranks have theirs on this machine.

@@ -12,11 +12,13 @@ from treefold import checks
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
+from treefold.files.traces import check_trace_writable, save_trace
 from treefold.perf import patterns
 from treefold.perf.bench import Measurement, Plans, Track, measure
 from treefold.perf.job import Job
 from treefold.perf.teams import GroupTeam, ThreadTeam
 from treefold.rendezvous import Rendezvous, validation
+from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.agreement import AgreedPlans, agreed_plans, all_reduce_beside, check_base, first_plan
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
@@ -57,6 +59,7 @@ def among_processes(
     """
     agree(meeting, job, source, options)
     checks.root(job.root, meeting.size, "workers")
+    all_or_none(meeting, lambda: None if meeting.rank else _check_writable(job))
     measured: list[tuple[Plan, Job, Measurement, list[str]]] = []
     group: Group | None = None
     try:
@@ -77,6 +80,7 @@ def among_processes(
     finally:
         if group is not None:
             group.close()
+    _save([result for _, _, result, _ in measured], job)
     is_known = is_network_real and source is not None and meeting.rank == 0  # which prints
     return [row(*each, is_known) for each in measured]
 
@@ -93,14 +97,29 @@ def among_threads(
     """Run a job with all ranks as threads of this process, without the network of `source` between them."""
     checks.root(job.root, ranks, "workers")
     job.check_memory(ranks)
+    _check_writable(job)
     rows = []
     for size_bytes in job.sizes_bytes:
         agreed = _agreed_alone(ranks, source, size_bytes, options)
         map_ranks([None] * ranks, agreed.all_reduce.topology)
         plan = _planned(agreed, job, partial(plan_like, agreed.all_reduce), job.root)
         result = measure(ThreadTeam(ranks), Plans(plan, agreed.all_reduce), job, size_bytes, track)
+        _save([result], job)
         rows.append(row(plan, job, result, [], is_known=False))
     return rows
+
+
+def _check_writable(job: Job) -> None:
+    """Refuse before the run a file of a trace that cannot be written after it."""
+    if job.trace is not None:
+        check_trace_writable(job.trace)
+
+
+def _save(measured: Sequence[Measurement], job: Job) -> None:
+    """Write the trace of a measurement, if this process has one."""
+    for each in measured:
+        if each.trace is not None and job.trace is not None:
+            save_trace(each.trace, job.trace)
 
 
 def _agreed_alone(

@@ -7,10 +7,11 @@ notices which ranks are gone.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from treefold._core import Fault, LinkUsage, Mesh, Plan, Program
+from treefold._core import Fault, LinkUsage, Mesh, Plan, Program, Recording
 from treefold.errors import TreefoldError
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
@@ -57,6 +58,7 @@ class TcpTransport:
         """The pairs of ranks that the plans so far have connected; all ranks know the same ones."""
         self._is_resting = self._is_closed = False
         self._keeper: threading.Thread | None = None
+        self._recording: Recording | None = None
 
     @property
     def address(self) -> str:
@@ -117,7 +119,16 @@ class TcpTransport:
         """
         vector, number, operator, result = operation
         waits = (self.timeouts.silence_s, self.timeouts.operation_s)
-        return self._mesh.run(program, vector, number, operator, *waits, result)
+        return self._mesh.run(program, vector, number, operator, *waits, result, self._recording)
+
+    @contextmanager
+    def recorded(self, recording: Recording) -> Iterator[None]:
+        """Record when the messages of this rank leave and come; the last program that runs meanwhile is kept."""
+        self._recording = recording
+        try:
+            yield
+        finally:
+            self._recording = None
 
     def error(self, fault: Fault) -> TreefoldError:
         """Return a fault as an error that names workers."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Plan, Program, run_threads
+from treefold._core import Plan, Program, Recording, run_threads
 
 Array = NDArray[Any]
 
@@ -20,7 +20,9 @@ def _programs(plan: Plan, elements: int, element_bytes: int) -> list[Program]:
     return Program.all(plan, elements, element_bytes, MESSAGE_OVERHEAD_S)
 
 
-def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[list[Array]]:
+def execute(
+    plan: Plan, vectors: Sequence[Array], op: str, number: str, recordings: list[Recording] | None = None
+) -> list[list[Array]]:
     """Run `plan` on the vectors of all ranks, in place.
 
     Args:
@@ -29,6 +31,7 @@ def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[
             all-to-all are unequal.
         op: The name of the operator.
         number: The name of the number type.
+        recordings: For each rank what gets to know when its messages left and came; None for no rank.
 
     Returns:
         For each rank the pieces of its result, in order: parts of its vector, and of what passed through it.
@@ -40,7 +43,7 @@ def execute(plan: Plan, vectors: Sequence[Array], op: str, number: str) -> list[
     kind = vectors[0].dtype
     programs = _programs(plan, max(vector.size for vector in vectors), kind.itemsize)
     bytes_of = [vector.view(np.uint8) for vector in vectors]
-    scratch = run_threads(programs, bytes_of, number, op)
+    scratch = run_threads(programs, bytes_of, number, op, recordings)
     return [
         [_piece(own, other.view(np.uint8), piece).view(kind) for piece in program.output]
         for program, own, other in zip(programs, bytes_of, scratch, strict=True)

@@ -18,6 +18,7 @@ use treefold::run::tcp::{self, Failure, Pair, Timeouts};
 use treefold::topology::NodeId;
 
 use super::Program;
+use super::recording::Recording;
 use crate::{interruptible, raise};
 
 /// Why operations ended; ranks are the plan's.
@@ -111,9 +112,9 @@ impl Mesh {
     }
 
     /// Run one operation on `vector` in place, and copy the result to `result` if one is given. Return None, or the
-    /// fault because of which there is no result.
+    /// fault because of which there is no result. A recording gets to know when messages left and came.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None))]
+    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -124,9 +125,10 @@ impl Mesh {
         silence_s: f64,
         operation_s: Option<f64>,
         result: Option<&Bound<'py, PyArray1<u8>>>,
+        recording: Option<Py<Recording>>,
     ) -> PyResult<Option<Fault>> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
-        let program = &program.get().0;
+        let part = &program.get().0;
         let silence = Duration::from_secs_f64(silence_s);
         let timeouts = Timeouts { silence, operation: operation_s.map(Duration::from_secs_f64) };
         let mut vector = vector.try_readwrite()?;
@@ -134,10 +136,14 @@ impl Mesh {
         let mut result = result.map(|result| result.try_readwrite()).transpose()?;
         let result = result.as_mut().map(|result| result.as_slice_mut()).transpose()?;
         let mut fault = None;
+        let mut recorded = recording.as_ref().map(|recording| recording.get().recorder());
         let done = interruptible(py, |go_on| {
             let mut guard = self.locked();
             let Inner { mesh, scratch } = &mut *guard;
-            let mut operation = operation::Operation::new(program, number, operator, vector, scratch)?;
+            let mut operation = operation::Operation::new(part, number, operator, vector, scratch)?;
+            if let Some(recorded) = &mut recorded {
+                operation = operation.recorded(recorded);
+            }
             let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
             match mesh.run(&mut operation, timeouts, &mut go_on) {
                 Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
@@ -148,7 +154,11 @@ impl Mesh {
                 }
             }
         });
-        done.map(|()| fault)
+        done?;
+        if let Some((recording, recorded)) = recording.zip(recorded) {
+            recording.get().keep(program, recorded);
+        }
+        Ok(fault)
     }
 
     /// Keep the connections alive between operations, until another thread needs them or the time is over.

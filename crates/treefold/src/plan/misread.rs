@@ -22,7 +22,7 @@ const LONGEST_QUOTE: usize = 60;
 ///
 /// # Errors
 /// If the text is not a whole document of this type. The error names the place, the value, and what must stand there.
-pub(super) fn read<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T> {
+pub(crate) fn read<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| {
         if serde_json::from_str::<IgnoredAny>(text).is_err() {
             return Error::new(format!("not valid JSON: {error}; is the file complete?"));

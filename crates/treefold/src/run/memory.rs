@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::operation::{Message, Operation};
 use super::program::{PeerId, Program, TaskId};
+use super::recording::Recording;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::number::{Number, Operator};
@@ -45,7 +46,8 @@ struct Outgoing {
 }
 
 /// Runs one operation on all ranks in this process. `vectors` are the vectors of the ranks, in rank order, and hold the
-/// results afterwards. `go_on` is asked now and then on the calling thread, which works for rank 0.
+/// results afterwards. Each rank has a recording, if there are any. `go_on` is asked now and then on the calling
+/// thread, which works for rank 0.
 ///
 /// # Errors
 /// If a vector does not fit its program, the numbers have no such operator, or `go_on` returns false.
@@ -66,7 +68,7 @@ struct Outgoing {
 /// let mut vectors: Vec<&mut [u8]> = vectors.iter_mut().map(Vec::as_mut_slice).collect();
 /// let programs: Vec<&Program> = programs.iter().collect();
 /// let mut scratch = vec![Vec::new(); 4];
-/// memory::run(&programs, Number::Uint8, Operator::Sum, &mut vectors, &mut scratch, &mut || true)?;
+/// memory::run(&programs, Number::Uint8, Operator::Sum, &mut vectors, &mut scratch, None, &mut || true)?;
 /// assert!(vectors.iter().all(|vector| **vector == [1 + 2 + 3 + 4; 8]));
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
@@ -76,13 +78,18 @@ pub fn run(
     operator: Operator,
     vectors: &mut [&mut [u8]],
     scratch: &mut [Vec<u64>],
+    recordings: Option<&mut [Recording]>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let is_little = vectors.iter().map(|vector| vector.len()).sum::<usize>() <= ONE_THREAD_BYTES;
     let (inboxes, receivers): (Vec<_>, Vec<_>) = programs.iter().map(|_| sync_channel(INBOX)).unzip();
     let mut ranks = Vec::new();
+    let mut recordings = recordings.into_iter().flatten();
     for (((program, vector), scratch), inbox) in programs.iter().zip(vectors).zip(scratch).zip(receivers) {
-        let operation = Operation::new(program, number, operator, vector, scratch)?;
+        let mut operation = Operation::new(program, number, operator, vector, scratch)?;
+        if let Some(recording) = recordings.next() {
+            operation = operation.recorded(recording);
+        }
         let outgoing = program.peers.iter().map(|_| None).collect();
         ranks.push(Rank { operation, inboxes: &inboxes, inbox, outgoing, early: HashMap::new(), spare: Vec::new() });
     }
@@ -169,6 +176,9 @@ impl Rank<'_> {
         for peer in PeerId::first(self.outgoing.len()) {
             while let Some(Outgoing { task, next }) = self.outgoing[peer].take().or_else(|| self.next(peer)) {
                 let end = next.start + next.content.bytes().len();
+                if next.start == 0 {
+                    self.operation.note_begin(task);
+                }
                 match self.inboxes[self.operation.program().peers[peer]].try_send(next) {
                     Ok(()) if end == self.operation.bytes(task) => self.operation.end(task),
                     Ok(()) => self.outgoing[peer] = Some(Outgoing { task, next: self.block(task, end) }),

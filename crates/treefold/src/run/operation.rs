@@ -11,6 +11,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 
 use super::program::{PeerId, Program, Task, TaskId};
+use super::recording::Recording;
 use crate::bail;
 use crate::error::Result;
 use crate::number::{Combine, Number, Operator, combine};
@@ -109,6 +110,7 @@ pub struct Operation<'a> {
     vector: &'a mut [u8],
     scratch: &'a mut [u8],
     progress: Progress,
+    recording: Option<&'a mut Recording>,
 }
 
 /// The place of the next bytes of a message.
@@ -162,7 +164,14 @@ impl<'a> Operation<'a> {
         }
         scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);
         let scratch = &mut bytemuck::cast_slice_mut(scratch)[..program.scratch_bytes];
-        Ok(Self { program, vector, scratch, progress })
+        Ok(Self { program, vector, scratch, progress, recording: None })
+    }
+
+    /// Records from now on when messages leave and come.
+    pub fn recorded(mut self, recording: &'a mut Recording) -> Self {
+        recording.prepare(self.program);
+        self.recording = Some(recording);
+        self
     }
 
     /// Suspends the operation: gives its memory back and keeps its progress.
@@ -274,6 +283,7 @@ impl<'a> Operation<'a> {
             self.take(task, 0, message.bytes());
             self.end(task);
         } else {
+            self.note_end(task);
             self.progress.parked.insert(task, message);
         }
     }
@@ -320,8 +330,22 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
+    /// Tells the recording, if there is one, that the first byte of a message is about to leave.
+    pub(crate) fn note_begin(&mut self, task: TaskId) {
+        if let Some(recording) = &mut self.recording {
+            recording.begin(task);
+        }
+    }
+
+    fn note_end(&mut self, task: TaskId) {
+        if let Some(recording) = &mut self.recording {
+            recording.end(task);
+        }
+    }
+
     /// Ends a task whose message has wholly left or been used, and starts the tasks that wait for nothing else.
     pub fn end(&mut self, task: TaskId) {
+        self.note_end(task);
         let mut ended = vec![task];
         while let Some(task) = ended.pop() {
             self.progress.left -= 1;

@@ -66,6 +66,8 @@ pub struct Program {
     pub(super) tasks: Vec<Task>,
     /// The number of each task's transfer in the schedule, which is the same at both ends.
     pub(super) transfer: Vec<TransferId>,
+    /// How many transfers the whole schedule has, those of other ranks included.
+    pub transfers: usize,
     /// The turn of each task: of several sends to one peer, the one with the lowest goes first.
     pub(super) turn: Vec<u64>,
     /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
@@ -216,7 +218,7 @@ impl Program {
         Ok(plan.rank_ids().map(part).collect())
     }
 
-    fn lower(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
+    pub(super) fn lower(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
         let schedule = lower_for(plan, elements, element_bytes, overhead)?;
         if let Some(&switch) = schedule.buffers.iter().find(|&&node| !plan.topology.is_rank(node)) {
             misfit!(
@@ -251,6 +253,7 @@ impl Program {
             peers,
             turn: turns(plan, schedule, &own),
             transfer: own,
+            transfers: schedule.len(),
             local_target,
             waits,
             wakes,

@@ -26,7 +26,7 @@ use super::trace::Trace;
 use crate::error::{Error, Result};
 use crate::plan::Walkable;
 use crate::plan::pipeline::check_chunks;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use links::SharedLinks;
 use phase::Run;
 use quantities::Instant;
@@ -93,6 +93,7 @@ pub fn simulate_together(jobs: &[Job], background: Option<&Background>, watch: W
         occupied: links.occupied(),
         carried: links.carried(number, network),
         transfers: course.run.into_transfers(),
+        uncertainty: Seconds::ZERO,
     };
     Ok(courses.into_iter().enumerate().map(trace).collect())
 }

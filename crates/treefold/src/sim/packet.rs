@@ -392,6 +392,7 @@ impl<'a> Run<'a> {
                 occupied: carried.clone(),
                 carried,
                 transfers: transfers.collect(),
+                uncertainty: Seconds::ZERO,
             },
         }
     }

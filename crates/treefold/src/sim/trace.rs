@@ -19,6 +19,8 @@ pub struct Trace {
     /// All transfers if they were asked for, and none if not. The flow simulator lists them by when their last bytes
     /// left; the packet simulator's order means nothing.
     pub transfers: Vec<Transfer>,
+    /// How far the clocks of a run may have been apart; nothing if the trace was simulated.
+    pub uncertainty: Seconds,
 }
 
 /// One message, or one chunk of a stream.

@@ -70,7 +70,7 @@ fn on_threads(plan: &Plan, elements: u64, overhead: Time) {
     let mut scratch = vec![Vec::new(); programs.len()];
     let mut bytes: Vec<&mut [u8]> = data.iter_mut().map(|vector| bytemuck::cast_slice_mut(vector)).collect();
     let all: Vec<&Program> = programs.iter().collect();
-    memory::run(&all, Number::Uint64, Operator::Sum, &mut bytes, &mut scratch, &mut || true).unwrap();
+    memory::run(&all, Number::Uint64, Operator::Sum, &mut bytes, &mut scratch, None, &mut || true).unwrap();
     for (program, (vector, scratch)) in programs.iter().zip(data.iter().zip(&scratch)) {
         let found = result(program, vector, scratch);
         assert_eq!(found, wanted(plan, elements, program.rank), "{} {}", plan.algorithm, plan.collective);

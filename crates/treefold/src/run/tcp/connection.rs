@@ -250,6 +250,9 @@ impl Connection {
 
     fn write_message(&mut self, operation: &mut Operation<'_>) -> io::Result<usize> {
         let sending = self.sending.as_mut().expect("a message is being written");
+        if sending.done == 0 {
+            operation.note_begin(sending.task);
+        }
         let header = &sending.header[sending.done.min(HEADER)..];
         let body = sending.done.saturating_sub(HEADER);
         let mut slices = [IoSlice::new(&[]); SLICES];

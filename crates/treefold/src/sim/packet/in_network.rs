@@ -417,6 +417,7 @@ impl World {
                 occupied: carried.clone(),
                 carried,
                 transfers: transfers.collect(),
+                uncertainty: Seconds::ZERO,
             },
         }
     }

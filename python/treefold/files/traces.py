@@ -1,0 +1,60 @@
+"""Reads and writes files of traces."""
+
+import os
+
+from treefold import checks
+from treefold._core import Plan, Trace
+from treefold.errors import TreefoldError
+from treefold.files.problems import fail
+from treefold.files.reading import decode, read_bytes
+from treefold.files.writing import check_json_writable, write_text_atomically
+
+MOST_BYTES = 512 << 20
+"""The largest file of a trace; it has room for about five million transfers."""
+
+
+def load_trace(path: str | os.PathLike[str], plan: Plan) -> Trace:
+    """Return the trace in a file that `treefold run --trace` or `treefold.save` has written.
+
+    Args:
+        path: The file.
+        plan: The plan that was run or simulated. A plan that sends the same will do, whatever its network's rates.
+
+    Raises:
+        TreefoldError: If the file cannot be read, holds no trace, or holds the trace of another plan; the error names
+            the file.
+
+    Example:
+        >>> import treefold
+        >>> plan = treefold.plan("ring:4", "ring")
+        >>> treefold.save(treefold.trace(plan, size_bytes=4096), "trace.json")
+        >>> treefold.load_trace("trace.json", plan).busiest_links
+        ['GPU0 -> GPU1', 'GPU1 -> GPU2', 'GPU2 -> GPU3', 'GPU3 -> GPU0']
+
+    """
+    where, plan = os.fspath(path), checks.plan(plan)
+    text = decode(read_bytes(where, MOST_BYTES), where)
+    try:
+        return Trace.from_json(text, plan)
+    except TreefoldError as error:
+        raise fail(where, str(error)) from None
+
+
+def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write a trace to a `.json` file, completely or not at all; `load_trace` reads an equal trace back.
+
+    Args:
+        trace: The trace.
+        path: A file with the extension `.json`, or a stream such as /dev/stdout.
+
+    Raises:
+        TreefoldError: If the extension is another one, or the file cannot be written.
+
+    """
+    check_trace_writable(path)
+    write_text_atomically(path, trace.to_json())
+
+
+def check_trace_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path before a run if `save_trace` would refuse it afterwards, with the same error."""
+    check_json_writable(path, "traces")
