@@ -107,11 +107,11 @@ fn core<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("treefold._core")?.getattr(name)
 }
 
-/// Returns the HTML of what a function of treefold returns for `value`; `None` if that fails, as for a wrong plan, so
-/// that a notebook shows the text instead.
+/// Returns the HTML that a function of `treefold.viewing.sketch` makes of `value`; `None` if that fails, as for a wrong
+/// plan, so that a notebook shows the text instead.
 fn html(value: &Bound<'_, PyAny>, function: &str) -> Option<String> {
-    let shown = value.py().import("treefold").and_then(|treefold| treefold.call_method1(function, (value,)));
-    shown.and_then(|result| result.call_method0("_repr_html_")?.extract()).ok()
+    let sketch = value.py().import("treefold.viewing.sketch");
+    sketch.and_then(|sketch| sketch.call_method1(function, (value,))?.extract()).ok()
 }
 
 #[pymodule]

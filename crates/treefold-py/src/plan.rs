@@ -437,7 +437,7 @@ impl Plan {
     }
 
     fn _repr_html_(slf: &Bound<'_, Self>) -> Option<String> {
-        html(slf.as_any(), "summarize")
+        html(slf.as_any(), "of_plan")
     }
 
     fn __repr__(&self) -> String {

@@ -370,7 +370,7 @@ impl Topology {
     }
 
     fn _repr_html_(slf: &Bound<'_, Self>) -> Option<String> {
-        html(slf.as_any(), "describe")
+        html(slf.as_any(), "of_topology")
     }
 
     fn __repr__(&self) -> String {

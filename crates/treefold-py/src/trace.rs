@@ -15,7 +15,7 @@ use treefold::sim::trace::Transfer;
 use crate::columns::{PathSummary, add_edges, add_lanes, add_transfers, number, window_count};
 use crate::options::Whole;
 use crate::plan::Plan;
-use crate::{Column, raise};
+use crate::{Column, html, raise};
 
 /// A trace of a simulated plan: when each transfer started and ended, and how busy each link was.
 ///
@@ -399,8 +399,8 @@ impl Trace {
         Ok(py.detach(|| self.trace.to_json(plan)))
     }
 
-    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
-        slf.py().import("treefold.html")?.call_method1("of_trace", (slf,))?.extract()
+    fn _repr_html_(slf: &Bound<'_, Self>) -> Option<String> {
+        html(slf.as_any(), "of_trace")
     }
 
     fn __repr__(&self) -> String {

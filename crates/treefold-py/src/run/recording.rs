@@ -12,7 +12,7 @@ use treefold::units::{Bytes, Seconds, Time};
 use super::Program;
 use crate::plan::Plan;
 use crate::raise;
-use crate::simulation::Trace;
+use crate::trace::Trace;
 
 /// When the messages of one rank left and came in the operation that was recorded last.
 #[pyclass(frozen, module = "treefold")]
@@ -86,7 +86,7 @@ pub fn measured_trace(
         let size = Bytes::new(elements * element_bytes)?;
         Ok(trace::Trace::measured(run, size, placed, uncertainty.max(worst)))
     });
-    Ok(Trace { trace: trace.map_err(raise)?, plan, peaks: Vec::new() })
+    Ok(Trace::new(plan, trace.map_err(raise)?, Vec::new()))
 }
 
 /// Returns a message with its times.
