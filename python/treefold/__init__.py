@@ -4,6 +4,7 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 
 - networks: `topology` makes one, `without_relays` has idle accelerators relay nothing, `describe` counts its parts, and
   `bound` says which rates and latency no all-reduce on it can beat, and `bound_at` that of any collective at a size.
+  `explain` says what each cable is worth, and what failures cost.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
@@ -15,7 +16,8 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
 yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.schedule_tables`
 (the result of `tables`), `treefold.job_results` (the results of `simulate_together`), `treefold.winner_results`
-(those of `winners`), `treefold.importers` (its `TopologyWarning`), `treefold.torch` (PyTorch).
+(those of `winners`), `treefold.explanation_results` (those of `explain`), `treefold.importers` (its
+`TopologyWarning`), `treefold.torch` (PyTorch).
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from treefold.bounds import bound, bound_at
     from treefold.comparison import Interrupted, compare
     from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
+    from treefold.explaining import explain
     from treefold.exporters import save
     from treefold.files.plans import load_plan
     from treefold.networks import LINK_MODELS, describe, topology, without_relays
@@ -52,6 +55,7 @@ _HOMES = {
     "bounds": ("bound", "bound_at"),
     "comparison": ("Interrupted", "compare"),
     "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
+    "explaining": ("explain",),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
     "networks": ("LINK_MODELS", "describe", "topology", "without_relays"),
@@ -86,6 +90,7 @@ __all__ = [
     "check",
     "compare",
     "describe",
+    "explain",
     "load_plan",
     "plan",
     "planning",
