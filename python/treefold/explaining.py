@@ -7,7 +7,7 @@ bound is computed, and a plan is made.
 
 Cost: a bound and a plan for each cable and each node. So that this takes seconds, the plans are made by one of the
 planners that take milliseconds, the one that is fastest on the whole network; the others take its place where it does
-not fit.
+not fit. A question needs two plans only, which `auto` chooses on networks that are not large.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,25 @@ from typing import Any
 from treefold import checks, planning, progress
 from treefold._core import Topology, parse_collective
 from treefold.auto import names
-from treefold.cables import Cable, Change, cables_of, change_asked, sites_with_caps
+from treefold.cables import Cable, cables_of
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import MisfitError
 from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome, TreeLimit
 from treefold.networks import as_network
 from treefold.planning.replan import changes
+from treefold.questions import Change, change_asked, sites_with_caps
 from treefold.tree_limits import limits
 from treefold.what_if import Task, after, factor, fraction, outcome, planned
 
 QUICK = ("mtree", "multitree", "innet-push", "nccl", "direct", "dbtree", "ring")
 """The planners that take milliseconds, of which the fastest plan is taken unless an algorithm is named."""
+BETTER = ("packing", "forest")
+"""Slower planners that are tried, too, on small networks where the quick ones are far above the bound."""
+_FAR = 1.1
+_MOST_BETTER_WORK = 1 << 17
+"""The most failures times ranks times links for that."""
+_MOST_AUTO_WORK = 1 << 15
+"""The most ranks times links for which `auto` plans for a question, which takes some ten seconds."""
 MOST_WORK = 1 << 25
 """The most failures times ranks times links for which everything is explained, which takes about a minute."""
 GROWTH = 1.1
@@ -53,7 +61,8 @@ def explain(
     Args:
         network: A `Topology`, a spec, or the path of a file.
         algorithm: The algorithm of all plans: one of `treefold.algorithms()`, or `auto` for the fastest in each case,
-            which takes long. By default the fastest of some that take milliseconds; `Outcome.algorithm` names it.
+            which takes long. By default the fastest of some that take milliseconds, or for a question that of all;
+            `Outcome.algorithm` names it.
         size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`; by default 64 MiB.
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
@@ -77,9 +86,11 @@ def explain(
     checks.root(root, network.ranks)
     change = change_asked(network, upgrade, without)
     size = DEFAULT_SIZE_BYTES if size_bytes is None else checks.size(size_bytes)
+    is_asked = any(change)
+    if algorithm is None and is_asked and not is_whole and network.ranks * network.num_links <= _MOST_AUTO_WORK:
+        algorithm = "auto"
     task = _task(network, algorithm, parse_collective(collective), network.rank_names[root], size)
     now = outcome(task, network)
-    is_asked = any(change)
     answer = _answer(task, now, change) if is_asked else None
     left_out = _left_out(task, now, is_asked, is_whole)
     parts = ((), (), ()) if left_out else _parts(task, now)
@@ -105,10 +116,23 @@ def _task(network: Topology, algorithm: str | None, collective: str, root: str, 
         planned(task, network)
         return task
     with progress.working_on("choosing a planner"):
-        fitting = [name for name in QUICK if planning.is_quick(network, name)]
-        times = {name: _time_of(task, network, name) for name in fitting}
-    known = {name: time for name, time in times.items() if time is not None}
-    return task._replace(algorithms=tuple(sorted(known, key=lambda name: known[name])))
+        times = _times(task, QUICK)
+        far_s = _FAR * task.bounds_on(network).seconds(size_bytes)
+        if min(times.values()) > far_s and _cases(network) * network.ranks * network.num_links <= _MOST_BETTER_WORK:
+            times |= _times(task, BETTER)
+    return task._replace(algorithms=tuple(sorted(times, key=lambda name: times[name])))
+
+
+def _times(task: Task, algorithms: Sequence[str]) -> dict[str, float]:
+    """Return the times of the plans of those algorithms that fit."""
+    fitting = [name for name in algorithms if planning.is_quick(task.network, name)]
+    times = {name: _time_of(task, task.network, name) for name in fitting}
+    return {name: time_s for name, time_s in times.items() if time_s is not None}
+
+
+def _cases(network: Topology) -> int:
+    """Return how many failures of one cable or one site there are."""
+    return len(cables_of(network)) + len(sites_with_caps(network))
 
 
 def _time_of(task: Task, network: Topology, algorithm: str) -> float | None:
@@ -152,8 +176,7 @@ def _left_out(task: Task, now: Outcome, is_asked: bool, is_whole: bool) -> str:
     if is_asked:
         return "only the question is answered; is_whole=True explains the network as it is, too"
     network = task.network
-    cases = len(cables_of(network)) + len(sites_with_caps(network))
-    if cases * network.ranks * network.num_links <= MOST_WORK:
+    if _cases(network) * network.ranks * network.num_links <= MOST_WORK:
         return ""
     size = f"with {network.ranks} ranks and {network.num_links} links"
     return f"each cable and each failure by itself would take long {size}; is_whole=True explains them all"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from treefold import html
 from treefold._core import format_bandwidth, format_size, format_time
 from treefold.records import Record, optional
 
@@ -124,8 +125,8 @@ class TreeLimit(Record):
     """What a limit on the trees of a plan costs.
 
     Attributes:
-        limit: The option that limits: `trees` or `height`, in hops.
-        value: The most trees, or the most height.
+        limit: The option that limits: `trees` or `height`, in hops; `none` for a plan without a limit.
+        value: The most trees, or the most height; None without a limit.
         algorithm: The algorithm that planned within the limit.
         rate_Bps: The rate of its plan.
         bound_fraction: The fraction of the bound on the rate that this is; 1 is the best.
@@ -137,13 +138,14 @@ class TreeLimit(Record):
     """
 
     limit: str
-    value: int
+    value: int | None
     algorithm: str
     rate_Bps: float
     bound_fraction: float
 
     def __repr__(self) -> str:
-        return f"TreeLimit({self.limit} {self.value}: {self.bound_fraction:.0%})"
+        limit = "no limit" if self.value is None else f"{self.limit} {self.value}"
+        return f"TreeLimit({limit}: {self.bound_fraction:.0%})"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -185,7 +187,8 @@ class Explanation(Record):
         now: The bound on the network as it is, what limits it, and the time of a plan.
         links: The worth of each cable, the most valuable first.
         failures: The cost of each failure of a cable or a site, the worst first.
-        limits: What fewer trees or lower trees cost: the rates for 1, 2, 4, ... trees, and for heights from the least.
+        limits: What few or low trees cost: the rates for 1, 2, 4, ... trees, for heights from the least, and without a
+            limit. There are none where the planners with such limits take long.
         answer: The answer to the question that was asked; None if none was.
         left_out: The reason why there are no `links`, `failures` and `limits`; empty if there are.
 
@@ -213,6 +216,11 @@ class Explanation(Record):
     def spare(self) -> tuple[str, ...]:
         """The names of the cables that do not matter; see `LinkWorth.is_spare`."""
         return tuple(each.link for each in self.links if each.is_spare)
+
+    def _repr_html_(self) -> str:
+        tables = {"links": self.links, "failures": self.failures, "limits on trees": self.limits}
+        shown = [html.of_rows(title, [each.as_dict() for each in rows]) for title, rows in tables.items() if rows]
+        return html.of_record(repr(self), self.as_dict()) + "".join(shown)
 
     def __repr__(self) -> str:
         where = f"{self.network}, {self.collective} of {format_size(self.size_bytes)}"

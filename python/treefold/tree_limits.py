@@ -1,6 +1,7 @@
 """Says what limits on the trees of a plan cost: few trees, or low ones."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from treefold import planning, progress
@@ -12,30 +13,35 @@ from treefold.what_if import Task
 _CLOSE = 1e-3
 """The part of a rate that is no loss."""
 _MOST_TREES, _MOST_HEIGHTS = 64, 8
+_MOST_WORK = 1 << 15
+"""The most ranks times links for which packing seeks the best trees within each limit; mtree is quicker."""
 
 
 def limits(task: Task, now: Outcome) -> tuple[TreeLimit, ...]:
     """Return what limits on trees cost; nothing where no planner with such limits is quick."""
-    named = [name for name in task.algorithms if name == "mtree"] if len(task.algorithms) == 1 else []
-    algorithm = named[0] if named else "packing"
-    if not planning.is_quick(task.network, algorithm):
-        return ()
-    best = _within(task, now, algorithm, {})
+    network = task.network
+    is_small = network.ranks * network.num_links <= _MOST_WORK
+    algorithm = "packing" if is_small and task.algorithms != ("mtree",) else "mtree"
+    best = _within(task, now, algorithm, {}) if planning.is_quick(network, algorithm) else None
     if best is None:
         return ()
-    return (*_tree_limits(task, now, algorithm, best), *_height_limits(task, now, algorithm, best))
+    return (*_tree_limits(task, now, algorithm, best), *_height_limits(task, now, algorithm, best), best)
 
 
 def _tree_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) -> Iterator[TreeLimit]:
     """Yield the rates of 1, 2, 4, ... trees at most, until more trees gain nothing."""
-    most, rate_Bps = 1, 0.0
-    while rate_Bps < best.rate_Bps * (1 - _CLOSE) and most <= _MOST_TREES:
+    widest: TreeLimit | None = None
+    for most in (1 << power for power in range(_MOST_TREES.bit_length())):
         progress.report(f"trees {most}")
         found = _within(task, now, algorithm, {"trees": most})
         if found is not None:
-            rate_Bps = max(rate_Bps, found.rate_Bps)
-            yield found
-        most *= 2
+            # What fewer trees can carry is allowed here, too.
+            if widest is not None and widest.rate_Bps > found.rate_Bps:
+                found = replace(widest, value=most)
+            widest = found
+            yield widest
+            if widest.rate_Bps >= best.rate_Bps * (1 - _CLOSE):
+                return
 
 
 def _height_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) -> Iterator[TreeLimit]:
@@ -67,8 +73,9 @@ def _within(task: Task, now: Outcome, algorithm: str, limit: dict[str, int]) -> 
         made = plan(task.network, algorithm, **options)
     except MisfitError:
         return None
-    rate_Bps, [(name, value)] = made.rate, [*limit.items()] or [("", 0)]
+    rate_Bps = made.rate
     if rate_Bps is None or now.rate_Bps is None:
         return None
+    name, value = next(iter(limit.items()), ("none", None))
     fraction = rate_Bps / now.rate_Bps
     return TreeLimit(limit=name, value=value, algorithm=algorithm, rate_Bps=rate_Bps, bound_fraction=fraction)
