@@ -13,6 +13,7 @@ import pytest
 import treefold
 from treefold import (
     _core,
+    explanation_results,
     html,
     importers,
     job_results,
@@ -95,7 +96,7 @@ def methods(each: object) -> set[str]:
 INTERNAL = {"Group": {"unhandled"}}
 """Methods of public classes that are public only for other modules of the package."""
 LISTING = (treefold, importers, planning, report, results, runtime, training, probe)
-WITHOUT_LISTING = (html, job_results, regions, schedule_tables, sizing, winner_results)
+WITHOUT_LISTING = (explanation_results, html, job_results, regions, schedule_tables, sizing, winner_results)
 PUBLIC = public()
 
 

@@ -33,6 +33,7 @@ TRIED = {
     "train": (["alexnet", "ring:4"], RING | {"--accelerator": "h100", "--overlap": "bucket"}),
     "run": (["ring:2"], RING | {"--local": "2", "--size": "1KiB", "--iters": "1"}),
     "probe": ([], {"--local": "2", "--seconds": "1.2"}),
+    "explain": (["ring:4"], {}),
     "reproduce": ([], {}),
     "replan": (["plan.json", "ring:4"], {}),
 }

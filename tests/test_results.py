@@ -12,7 +12,7 @@ import pytest
 import treefold
 from asking import request
 from commands import output
-from treefold import TreefoldError, job_results, records, results, schedule_tables, winner_results
+from treefold import TreefoldError, explanation_results, job_results, records, results, schedule_tables, winner_results
 from treefold.plans import explained_plan
 from treefold.regions import Region, switch_tables
 from treefold.training.results import TrainingIteration, TrainingReport
@@ -39,6 +39,7 @@ def values():
     choice = explained_plan(request("ring:4", size_bytes=MIB)).choice
     packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, simulator="packet")
     together = treefold.simulate_together([ring, ring], background_load=0.1)
+    explained = treefold.explain("ring:4", without="GPU0", is_whole=True)
     return [
         treefold.algorithms()["forest"],
         treefold.describe("dgx2:planes=6"),
@@ -60,6 +61,12 @@ def values():
         together,
         together.jobs[0],
         together.background,
+        explained,
+        explained.now,
+        explained.links[0],
+        explained.failures[0],
+        explained.limits[0],
+        explained.answer,
         treefold.winners("ring:4", "ring,swing", sizes_bytes=[MIB])[0],
         treefold.winners("ring:4", "ring,swing", sizes_bytes=[MIB])[0].over,
     ]
@@ -67,7 +74,7 @@ def values():
 
 def test_every_kind_of_result_is_tried_here(values):
     found = [*vars(results).values(), *vars(schedule_tables).values(), *vars(job_results).values()]
-    found += vars(winner_results).values()
+    found += [*vars(winner_results).values(), *vars(explanation_results).values()]
     kinds = {each for each in found if isinstance(each, type) and issubclass(each, records.Record)}
     assert {type(each) for each in values} == (kinds - {records.Record}) | {TrainingIteration}
 

@@ -4,6 +4,7 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 
 - networks: `topology` makes one, `without_relays` has idle accelerators relay nothing, `describe` counts its parts, and
   `bound` says which rates and latency no all-reduce on it can beat, and `bound_at` that of any collective at a size.
+  `explain` says what each cable is worth, and what failures cost.
 - plans: `plan` makes one, by one of `algorithms`; `check` proves it, `summarize` describes it, `tables` lists what each
   network interface does, and `replan` adapts it to a network that has changed.
 - times: `simulate` predicts the time of a plan, `trace` also records each transfer, `simulate_together` predicts the
@@ -17,7 +18,8 @@ The main values are networks (`Topology`), plans (`Plan`) and traces (`Trace`). 
 The modules `planning`, `regions`, `results`, `runtime`, `sizing` and `training` come with the package. Import these
 yourself: `treefold.probe` (measures a network), `treefold.report` (tables and pictures), `treefold.schedule_tables`
 (the result of `tables`), `treefold.job_results` (the results of `simulate_together`), `treefold.winner_results`
-(those of `winners`), `treefold.importers` (its `TopologyWarning`), `treefold.torch` (PyTorch).
+(those of `winners`), `treefold.explanation_results` (those of `explain`), `treefold.importers` (its
+`TopologyWarning`), `treefold.torch` (PyTorch).
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from treefold.comparison import Interrupted, compare
     from treefold.drawing import draw
     from treefold.errors import DeadlineError, MisfitError, OutsideError, PeerError, TreefoldError
+    from treefold.explaining import explain
     from treefold.exporters import save
     from treefold.files.plans import load_plan
     from treefold.files.traces import load_trace
@@ -58,6 +61,7 @@ _HOMES = {
     "comparison": ("Interrupted", "compare"),
     "drawing": ("draw",),
     "errors": ("DeadlineError", "MisfitError", "OutsideError", "PeerError", "TreefoldError"),
+    "explaining": ("explain",),
     "exporters": ("save",),
     "files.plans": ("load_plan",),
     "files.traces": ("load_trace",),
@@ -95,6 +99,7 @@ __all__ = [
     "compare",
     "describe",
     "draw",
+    "explain",
     "load_plan",
     "load_trace",
     "plan",

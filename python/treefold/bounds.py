@@ -80,15 +80,15 @@ def bound_at(
         collective=collective,
         size_bytes=size,
         time_s=found.seconds(size),
-        limited_by=_limited_by(limit, collective, network),
+        limited_by=in_words(limit, collective, network),
         links=tuple(limit.links) if limit else (),
         rate=Bound(found.rate.rate_Bps, found.rate.is_exact, found.rate.method),
         latency_s=found.latency_s,
     )
 
 
-def _limited_by(limit: Limit | None, collective: str, network: Topology) -> str:
-    """Say what limits a collective."""
+def in_words(limit: Limit | None, collective: str, network: Topology) -> str:
+    """Say what limits a collective, as the end of a sentence; None stands for nothing."""
     if limit is None:
         return "nothing"
     if limit.kind == "latency":

@@ -20,6 +20,7 @@ SECTIONS: dict[str, Section] = {
         ("For architects", "guides/architect.md"),
         ("For ML engineers", "guides/ml-engineer.md"),
         ("For network operators", "guides/network-operator.md"),
+        ("Which link to upgrade", "guides/explain.md"),
         ("For PyTorch users", "guides/pytorch.md"),
         ("For researchers", "guides/researcher.md"),
         ("See what a plan does", "guides/view.md"),

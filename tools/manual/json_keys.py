@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
-from treefold import job_results, results, training, winner_results
+from treefold import explanation_results, job_results, results, training, winner_results
 from treefold.records import Record
 
 RECORDS: dict[str, type[Record]] = {
@@ -15,6 +15,7 @@ RECORDS: dict[str, type[Record]] = {
     "algorithms": results.Algorithm,
     "check": results.Verdict,
     "replan": results.Replanned,
+    "explain": explanation_results.Explanation,
     "simulate": results.Prediction,
     "compare": results.Prediction,
     "train": training.TrainingIteration,

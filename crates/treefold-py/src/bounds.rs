@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use numpy::PyReadonlyArray2;
+use numpy::{IntoPyArray, PyReadonlyArray2};
 use pyo3::prelude::*;
 use treefold::ids::{LinkId, NodeId};
 use treefold::planners::{self, Options};
 
 use crate::options::Whole;
 use crate::planning;
-use crate::raise;
 use crate::topology::Topology;
+use crate::{Column, raise};
 
 /// Bounds on three kinds of all-reduce on a network; `treefold.bound` returns them with names.
 #[pyclass(frozen, module = "treefold")]
@@ -118,6 +118,17 @@ impl CollectiveBounds {
     #[getter]
     fn latency_s(&self) -> f64 {
         self.bounds.farthest.seconds()
+    }
+
+    /// Return what limits the rate for large vectors.
+    fn limit_of_rate(&self) -> Limit {
+        limit_of(&self.topology, self.bounds.limit_of_rate().clone())
+    }
+
+    /// Return an array with a price for each link: the most by which the rate rises for each byte a second that the
+    /// link gains.
+    fn prices<'py>(&self, py: Python<'py>) -> Column<'py, f64> {
+        self.bounds.prices.clone().into_pyarray(py)
     }
 
     /// Return the seconds that the collective takes at least for a vector of this size.

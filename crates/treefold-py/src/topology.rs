@@ -264,6 +264,23 @@ impl Topology {
         Ok(Self(Arc::new(self.0.without_links(&links, directions(one_way)).map_err(raise)?)))
     }
 
+    /// Return the network without some nodes and the links at them; those that were ranks are gone from the ranks, too.
+    ///
+    /// A network of a regular shape becomes a general one, as by `without_links`.
+    ///
+    /// Args:
+    ///     nodes: Names of nodes.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there is no such node, no rank is left, or ranks cannot reach each other any more.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("ring:4").without_nodes(["GPU1"]).rank_names
+    ///     ['GPU0', 'GPU2', 'GPU3']
+    fn without_nodes(&self, nodes: Vec<String>) -> PyResult<Self> {
+        Ok(Self(Arc::new(self.0.without_nodes(&nodes).map_err(raise)?)))
+    }
+
     /// Return the network under another name, or with other names for some of its nodes.
     ///
     /// Args:

@@ -205,7 +205,7 @@ def _meant(name: str, options: Sequence[Any]) -> list[str]:
     return near + [f"--set {key}=VALUE" for key in nearest(name.replace("-", "_"), keys)]
 
 
-def explain(error: Any) -> str:
+def explain_usage(error: Any) -> str:
     """Return the problem of a command line in one line, with a suggestion."""
     path = error.ctx.command_path if error.ctx else "treefold"
     text = error.format_message().rstrip(".")

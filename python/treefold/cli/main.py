@@ -11,8 +11,8 @@ import typer
 
 import treefold
 from treefold import _core, interrupts
-from treefold.cli import catalog, compare, draw, networks, plans, probe, reproduce, run, simulate, train, view
-from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain
+from treefold.cli import catalog, compare, draw, explain, networks, plans, probe, reproduce, run, simulate, train, view
+from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain_usage
 from treefold.cli.terminal import notify, prepare_streams
 from treefold.cli.wording import in_options
 from treefold.errors import TreefoldError
@@ -55,6 +55,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     plans.check,
     plans.replan,
     networks.bound,
+    explain.explain,
     simulate.simulate,
     compare.compare,
     view.view,
@@ -92,7 +93,7 @@ def main() -> None:
     except UnicodeEncodeError as error:
         _fail(f"'{error.object}' is not text; write it in UTF-8")
     except USAGE_ERROR as error:
-        _fail(explain(error))
+        _fail(explain_usage(error))
     except (typer.Abort, KeyboardInterrupt):
         result = interrupts.EXIT_CODE
     except OSError as error:

@@ -6,6 +6,7 @@ Each function takes what a function of treefold returns: `plan_table(treefold.su
 
 from treefold.report.align import key_values
 from treefold.report.comparison import compare_table
+from treefold.report.explanations import explain_table
 from treefold.report.jobs import jobs_table
 from treefold.report.looks import check_format
 from treefold.report.maps import plot_winners
@@ -29,6 +30,7 @@ __all__ = [
     "check_format",
     "claims_table",
     "compare_table",
+    "explain_table",
     "jobs_table",
     "key_values",
     "network_table",

@@ -36,6 +36,8 @@ pub(super) struct Rates {
 pub(super) struct Limited {
     pub bound: Bound,
     pub limit: Limit,
+    /// For each link, the most by which the rate rises for each byte a second that the link gains.
+    pub prices: Vec<f64>,
 }
 
 /// A rate in bytes a second, how it was found, and what causes it.
@@ -51,7 +53,7 @@ pub(super) fn by_cuts(topology: &Topology) -> Rates {
     let in_network = topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     if topology.ranks() < 2 {
         let two_phases = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
-        let none = Limited { bound: two_phases, limit: Limit::Links(Vec::new()) };
+        let none = Limited::of_links(topology, two_phases, Limit::Links(Vec::new()));
         return Rates { two_phases, in_network: in_network.then(|| none.clone()), all_reduce: none };
     }
     let two_phases = two_phases(topology);
@@ -61,7 +63,7 @@ pub(super) fn by_cuts(topology: &Topology) -> Rates {
     let exact = rate <= all_reduce.bound.rate.bytes_per_second() * (1.0 + TOLERANCE) && all_reduce.bound.exact
         || in_network && rate <= rate_of_planes(topology) * (1.0 + TOLERANCE);
     let bound = Bound { rate: Bandwidth::known(rate), exact, method };
-    Rates { two_phases, all_reduce, in_network: in_network.then_some(Limited { bound, limit }) }
+    Rates { two_phases, all_reduce, in_network: in_network.then_some(Limited::of_links(topology, bound, limit)) }
 }
 
 /// Computes (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. It is not exact where
@@ -91,16 +93,18 @@ fn all_reduce(topology: &Topology, two_phases: Bound, cut: Found) -> Limited {
     let (cheap, method, limit) = if cut.0 < capacity.0 { cut } else { capacity };
     let reached = |rate: f64| two_phases.exact && rate <= two_phases.rate.bytes_per_second() * (1.0 + TOLERANCE);
     if reached(cheap) {
-        return Limited { bound: Bound { method: "minimum cuts meet the ranks' capacity", ..two_phases }, limit };
+        let bound = Bound { method: "minimum cuts meet the ranks' capacity", ..two_phases };
+        return Limited::of_links(topology, bound, limit);
     }
     if topology.ranks() as usize * topology.links().len() > MAX_STRENGTH_WORK {
-        return Limited { bound: Bound { rate: Bandwidth::known(cheap), exact: false, method }, limit };
+        return Limited::of_links(topology, Bound { rate: Bandwidth::known(cheap), exact: false, method }, limit);
     }
     let (strength, parts) = strength_of(topology, cheap);
-    let (rate, method, limit) =
-        if strength <= cheap { (strength, "graph strength", parts) } else { (cheap, method, limit) };
+    // Where no partition is weaker than the cheap bound, the strength is that bound, and its partition is any.
+    let is_weaker = strength < cheap * (1.0 - TOLERANCE);
+    let (rate, method, limit) = if is_weaker { (strength, "graph strength", parts) } else { (cheap, method, limit) };
     let exact = (topology.is_direct() && topology.is_symmetric()) || reached(rate);
-    Limited { bound: Bound { rate: Bandwidth::known(rate), exact, method }, limit }
+    Limited::of_links(topology, Bound { rate: Bandwidth::known(rate), exact, method }, limit)
 }
 
 /// Returns the least bandwidth between any two parts of the network with ranks in both, over which the whole vector, or
@@ -228,6 +232,15 @@ fn nearest_ranks(topology: &Topology) -> Vec<Option<usize>> {
 }
 
 impl Limited {
+    /// Returns a bound that is a part of what all links of its limit carry together.
+    pub(super) fn of_links(topology: &Topology, bound: Bound, limit: Limit) -> Self {
+        let links = limit.links();
+        let price = bound.rate.bytes_per_second() / total(topology, links);
+        let mut prices = vec![0.0; topology.links().len()];
+        links.iter().for_each(|&link| prices[link] = price);
+        Self { bound, limit, prices }
+    }
+
     /// Returns the bound with the rate that a linear program finds. The rate cannot be below an exact bound of the
     /// weaker kind, which is the floor: a difference is the program's rounding.
     fn programmed(self, topology: &Topology, with_switches: bool, floor: Bound) -> Self {
@@ -242,8 +255,8 @@ impl Limited {
         let rate = if better { Bandwidth::known(proven) } else { known.rate };
         let rate = if floor.exact && floor.rate > rate { floor.rate } else { rate };
         let method = if is_exact { "linear program" } else { "linear program, stopped early" };
-        let limit = if better { found.limit } else { self.limit };
-        Self { bound: Bound { rate, exact: is_exact, method }, limit }
+        let (limit, prices) = if better { (found.limit, found.prices) } else { (self.limit, self.prices) };
+        Self { bound: Bound { rate, exact: is_exact, method }, limit, prices }
     }
 }
 

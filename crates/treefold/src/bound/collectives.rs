@@ -59,6 +59,9 @@ pub struct CollectiveBounds {
     pub rate: Bound,
     /// What limits it.
     limit_of_rate: Limit,
+    /// For each link, the most by which the rate rises for each byte a second that the link gains: the dual prices of
+    /// the bound. A link whose price is 0 raises it by nothing.
+    pub prices: Vec<f64>,
     /// The latency between the two ranks that are farthest apart of those that learn of each other.
     pub farthest: Time,
     /// The part of the time in which no link can help.
@@ -90,7 +93,7 @@ impl CollectiveBounds {
     pub fn new(topology: &Topology, kind: Kind) -> Self {
         if topology.ranks() < 2 {
             let rate = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
-            let nothing = Limited { bound: rate, limit: Limit::Links(Vec::new()) };
+            let nothing = Limited::of_links(topology, rate, Limit::Links(Vec::new()));
             return Self::new_of(nothing, Time::ZERO, Vec::new());
         }
         let transposed = || topology.transposed();
@@ -108,7 +111,7 @@ impl CollectiveBounds {
         let rate = Bandwidth::known(f64::from(topology.ranks()) * cut.rate);
         let (exact, method) = exactness(topology, cut.is_exact);
         let limit = Limit::of_cut(topology, &cut.inside, is_reverse);
-        let rate = Limited { bound: Bound { rate, exact, method }, limit };
+        let rate = Limited::of_links(topology, Bound { rate, exact, method }, limit);
         Self::new_of(rate, latency::farthest(topology), flows_into_each(topology, is_reverse))
     }
 
@@ -119,7 +122,8 @@ impl CollectiveBounds {
         let (exact, method) = exactness(topology, flows.len() + 1 == topology.ranks() as usize);
         let farthest = distances(topology, root).into_iter().max().unwrap_or_default();
         let limit = Limit::of_cut(topology, &cut::broadcast_rate(topology, root).inside, is_reverse);
-        Self::new_of(Limited { bound: Bound { rate: Bandwidth::known(rate), exact, method }, limit }, farthest, flows)
+        let bound = Bound { rate: Bandwidth::known(rate), exact, method };
+        Self::new_of(Limited::of_links(topology, bound, limit), farthest, flows)
     }
 
     fn of_all_to_all(topology: &Topology, blocks: Option<&Blocks>) -> Self {
@@ -127,7 +131,8 @@ impl CollectiveBounds {
         let shares = blocks.map_or(u64::from(topology.ranks()), Blocks::largest);
         let rate = Bandwidth::known(shares as f64 * found.rate);
         let bound = Bound { rate, exact: found.is_exact(), method: "prices of a concurrent flow" };
-        let rate = Limited { bound, limit: found.limit };
+        let prices = found.prices.into_iter().map(|price| shares as f64 * price).collect();
+        let rate = Limited { bound, limit: found.limit, prices };
         let Some(blocks) = blocks else {
             return Self::new_of(rate, latency::farthest(topology), flows_into_each(topology, false));
         };
@@ -138,7 +143,8 @@ impl CollectiveBounds {
     }
 
     fn new_of(rate: Limited, farthest: Time, flows: Vec<Flow>) -> Self {
-        Self { rate: rate.bound, limit_of_rate: rate.limit, farthest, idle: Time::ZERO, flows }
+        let Limited { bound, limit, prices } = rate;
+        Self { rate: bound, limit_of_rate: limit, prices, farthest, idle: Time::ZERO, flows }
     }
 
     /// Computes the bounds of an all-reduce, of which the rate is known.
@@ -162,6 +168,11 @@ impl CollectiveBounds {
         let (seconds, limit) = self.limited(size)?;
         let of_rate = self.seconds_of_rate(size);
         Some(if seconds.get() <= of_rate.get() * (1.0 + LITTLE) { self.limit_of_rate.clone() } else { limit })
+    }
+
+    /// Returns what limits the rate of large vectors.
+    pub fn limit_of_rate(&self) -> &Limit {
+        &self.limit_of_rate
     }
 
     /// Returns the time that the rate of large vectors asks for.

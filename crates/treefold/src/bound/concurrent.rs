@@ -44,6 +44,8 @@ pub(crate) struct Concurrent {
     pub reached: f64,
     /// The links whose prices prove it.
     pub limit: Limit,
+    /// The most by which the rate rises for each byte a second that a link gains.
+    pub prices: Vec<f64>,
     /// Trees of cheapest routes of which such a flow is a mean; none on large networks.
     pub trees: Vec<RoutingTree>,
 }
@@ -97,7 +99,10 @@ pub(crate) fn concurrent_flow(topology: &Topology, blocks: Option<&Blocks>) -> C
             reached = reached.max(1.0 / seconds);
         }
     }
-    Concurrent { rate, reached: reached / rate, limit: Limit::of_prices(topology, &best), trees }
+    let limit = Limit::of_prices(topology, &best);
+    let worth: f64 = best.iter().zip(&flow.capacity).map(|(price, capacity)| price * capacity).sum();
+    let prices = best.into_iter().map(|price| if worth > 0.0 { rate * price / worth } else { 0.0 }).collect();
+    Concurrent { rate, reached: reached / rate, limit, prices, trees }
 }
 
 /// Units that were sent between all pairs of ranks, and the prices that follow.

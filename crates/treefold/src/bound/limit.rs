@@ -38,6 +38,14 @@ impl Limit {
         Self::Links(dear)
     }
 
+    /// Returns the links that limit the rate of large vectors; there may be none to name.
+    pub(super) fn links(&self) -> &[LinkId] {
+        match self {
+            Self::Cut { links, .. } | Self::Links(links) => links,
+            Self::Farthest | Self::Flow(..) | Self::FlowBack(..) => &[],
+        }
+    }
+
     /// Returns the limit of a cut, of which the nodes on the side that links leave are flagged. On a transposed network
     /// the links run the other way.
     pub(super) fn of_cut(topology: &Topology, inside: &[bool], is_transposed: bool) -> Self {

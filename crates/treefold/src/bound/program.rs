@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cut::{Links, find_cuts};
 use super::limit::Limit;
 use crate::linear::{Program, Row};
-use crate::topology::{Link, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 
 /// The most ranks times links for which the program is solved.
 const MAX_WORK: usize = 1 << 21;
@@ -42,6 +42,8 @@ pub(super) struct Proven {
     pub lower: f64,
     /// The links whose prices prove the upper one.
     pub limit: Limit,
+    /// The most by which the upper one rises for each byte a second that a link gains.
+    pub prices: Vec<f64>,
 }
 
 impl Proven {
@@ -59,12 +61,12 @@ pub(super) fn solve(topology: &Topology, bound: f64, with_switches: bool) -> Opt
     }
     let network = Scaled::new(topology, bound, with_switches);
     let mut cuts = Cuts::new(&network);
-    let (mut upper, mut lower, mut prices) = (1.0f64, 0.0f64, BTreeMap::new());
+    let (mut upper, mut lower, mut prices) = (1.0f64, 0.0f64, vec![0.0; network.ends.len()]);
     for _ in 0..MOST_ROUNDS {
         let solution = cuts.program.solve();
         let proven = cuts.dual_bound(&solution.prices);
         if proven < upper {
-            (upper, prices) = (proven, network.prices(&solution.prices));
+            (upper, prices) = (proven, cuts.prices_of_links(&network, &solution.prices));
         }
         let (total, is_new) = cuts.separate(&solution.values);
         lower = lower.max(total);
@@ -72,9 +74,9 @@ pub(super) fn solve(topology: &Topology, bound: f64, with_switches: bool) -> Opt
             break;
         }
     }
-    let price = |link: &Link| prices.get(&(link.source, link.target)).copied().unwrap_or(0.0);
-    let limit = Limit::of_prices(topology, &topology.links().iter().map(price).collect::<Vec<f64>>());
-    Some(Proven { upper: upper * bound, lower: lower * bound, limit })
+    let price_of: BTreeMap<_, _> = network.ends.iter().zip(prices).collect();
+    let prices: Vec<f64> = topology.links().iter().map(|link| price_of[&(link.source, link.target)]).collect();
+    Some(Proven { upper: upper * bound, lower: lower * bound, limit: Limit::of_prices(topology, &prices), prices })
 }
 
 /// A network with parallel links joined, and with capacities as fractions of the bound known before.
@@ -134,20 +136,6 @@ impl Scaled {
         let is_mirrored = self.is_mirrored();
         let has_row = |&link: &usize| !is_mirrored || self.reverse[link].is_some_and(|back| link < back);
         (0..self.ends.len()).filter(has_row).collect()
-    }
-
-    /// Returns the price of each pair of joined nodes, of the prices of the program's rows.
-    fn prices(&self, rows: &[f64]) -> BTreeMap<(NodeId, NodeId), f64> {
-        let is_mirrored = self.is_mirrored();
-        let mut prices = BTreeMap::new();
-        for (link, price) in self.links_with_rows().into_iter().zip(&rows[1..]) {
-            let (source, target) = self.ends[link];
-            prices.insert((source, target), -price);
-            if is_mirrored {
-                prices.insert((target, source), -price);
-            }
-        }
-        prices
     }
 
     /// Returns whether each node may be a root.
@@ -269,7 +257,13 @@ impl Cuts {
     /// Returns the upper bound on the sum of rates that prices of rows prove, optimal or not: weak duality over the box
     /// of columns.
     fn dual_bound(&self, prices: &[f64]) -> f64 {
-        let Program { cost, most, rows } = &self.program;
+        let (reduced, sides) = self.reduced(prices);
+        -(sides + reduced.iter().zip(&self.program.most).map(|(reduced, most)| (reduced * most).min(0.0)).sum::<f64>())
+    }
+
+    /// Returns the cost of each column less what its rows pay at these prices, and what the rows' sides are worth.
+    fn reduced(&self, prices: &[f64]) -> (Vec<f64>, f64) {
+        let Program { cost, rows, .. } = &self.program;
         let (mut reduced, mut sides) = (cost.clone(), 0.0);
         for (Row { lower, upper, entries }, &price) in rows.iter().zip(prices) {
             let price = if lower.is_infinite() { price.min(0.0) } else { price };
@@ -277,7 +271,26 @@ impl Cuts {
             sides += price * if lower.is_infinite() { upper } else { lower };
             entries.iter().for_each(|&(column, factor)| reduced[column] -= price * factor);
         }
-        -(sides + reduced.iter().zip(most).map(|(reduced, most)| (reduced * most).min(0.0)).sum::<f64>())
+        (reduced, sides)
+    }
+
+    /// Returns for each link the most by which the bound of these prices rises with its capacity, which limits a row
+    /// and the columns of the link. Mirrored links share both.
+    fn prices_of_links(&self, network: &Scaled, rows: &[f64]) -> Vec<f64> {
+        let (reduced, _) = self.reduced(rows);
+        let mut prices = vec![0.0; network.ends.len()];
+        let is_mirrored = network.is_mirrored();
+        let mut add = |link: usize, price: f64| match network.reverse[link].filter(|_| is_mirrored) {
+            Some(back) => [link, back].into_iter().for_each(|link| prices[link] += price / 2.0),
+            None => prices[link] += price,
+        };
+        for (link, price) in network.links_with_rows().into_iter().zip(&rows[1..]) {
+            add(link, (-price).max(0.0));
+        }
+        for half in &self.halves {
+            half.columns.iter().enumerate().for_each(|(link, &column)| add(link, (-reduced[column]).max(0.0)));
+        }
+        prices
     }
 
     /// Adds the cuts that a solution violates; returns its total rate, scaled to satisfy them, and whether there were

@@ -187,6 +187,38 @@ impl Topology {
         self.rebuilt(Node::clone, kept, shape)
     }
 
+    /// Returns the network without some nodes and the links at them. Ranks among them are gone, too; the others keep
+    /// their order.
+    ///
+    /// # Errors
+    /// If a node does not exist, no rank is left, or the ranks that are left cannot reach each other any more.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let line = from_spec("ring:6", None, None)?.without_nodes(&["GPU2".into()])?;
+    /// assert_eq!((line.ranks(), line.links().len()), (5, 8));
+    /// assert!(line.without_nodes(&["GPU4".into()]).is_err(), "nothing joins GPU3 to the others any more");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn without_nodes(&self, names: &[String]) -> Result<Self> {
+        let gone = names.iter().map(|name| self.find_node(name)).collect::<Result<HashSet<NodeId>>>()?;
+        if gone.is_empty() {
+            return Ok(self.clone());
+        }
+        let kept: Vec<NodeId> = self.node_of_place.iter().copied().filter(|id| !gone.contains(id)).collect();
+        let place: HashMap<NodeId, NodeId> =
+            kept.iter().zip(NodeId::first(kept.len())).map(|(&id, place)| (id, place)).collect();
+        let moved = |link: &Link| {
+            Some(Link { source: *place.get(&link.source)?, target: *place.get(&link.target)?, ..link.clone() })
+        };
+        let nodes = kept.iter().map(|&id| self.node(id).clone()).collect();
+        let links = self.links.iter().filter_map(moved).collect();
+        let ranks = self.rank_ids().filter_map(|rank| place.get(&rank).copied()).collect();
+        let rebuilt = Self::new(self.name.clone(), nodes, links, Some(ranks), Shape::General)?;
+        Ok(Self { ordered: self.ordered, ..rebuilt })
+    }
+
     /// Returns the network with switches that only forward: none of them reduces or multicasts.
     ///
     /// ```

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use treefold::blocks::Blocks;
-use treefold::bound::{CollectiveBounds, Kind, Limit};
+use treefold::bound::{CollectiveBounds, Kind, Limit, bounds};
 use treefold::plan::check::check;
 use treefold::plan::{Collective, LaneRef, LaneRoutes, Plan, derive};
 use treefold::planners::{self, Options};
 use treefold::sim::{Watch, flow};
-use treefold::topology::{LinkId, NodeId, Topology, from_spec};
+use treefold::topology::{Directions, LinkId, NodeId, Topology, from_spec};
 use treefold::units::{Bytes, parse_bandwidth, parse_bytes};
 
 use crate::common::networks::{blocks, cases, networks, plans};
@@ -114,6 +114,47 @@ proptest! {
             prop_assert!(bounds.rate.exact, "{:?}: {blocks:?} {}", bounds.rate, topology.to_json());
         }
     }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn no_rate_rises_by_more_than_the_price_of_a_wider_link(topology in networks(), root in any::<u32>()) {
+        let kinds = kinds(NodeId(root % topology.ranks())).map(|(_, kind)| Some(kind));
+        for kind in kinds.into_iter().chain([None]) {
+            let of = |topology: &Topology| match &kind {
+                Some(kind) => CollectiveBounds::new(topology, kind.clone()),
+                None => (*bounds(topology).of_sizes).clone(),
+            };
+            let before = of(&topology);
+            let rate = before.rate.rate.bytes_per_second();
+            let noise = if matches!(kind, Some(Kind::AllToAll(_))) { 2e-4 } else { 1e-6 };
+            for (place, link) in topology.links().iter().enumerate().take(6) {
+                let mut parts = vec![1.0; topology.links().len()];
+                parts[place] = 1.1;
+                let after = of(&topology.with_parts_of_bandwidths(&parts)).rate.rate.bytes_per_second();
+                let most = rate + before.prices[place] * 0.1 * link.bandwidth.bytes_per_second();
+                prop_assert!(rate.is_infinite() || after <= most + noise * rate,
+                    "{kind:?}: {after} > {most}, link {link:?} of {}", topology.to_json());
+            }
+        }
+    }
+}
+
+/// Two unequal cliques, joined by one thin cable: where the cut and the strength agree, the limit names the cut.
+#[test]
+fn the_limit_of_two_cliques_is_the_cable_between_them() {
+    let thin = [(("GPU2".into(), "GPU3".into()), parse_bandwidth("1GB/s").unwrap())];
+    let gone: Vec<(String, String)> = (0..3)
+        .flat_map(|a| (3..8).map(move |b| (a, b)))
+        .filter(|&ends| ends != (2, 3))
+        .map(|(a, b)| (format!("GPU{a}"), format!("GPU{b}")))
+        .collect();
+    let cliques = from_spec("full:8", None, None).unwrap().without_links(&gone, Directions::BothWays).unwrap();
+    let cliques = cliques.with_bandwidths(&thin, Directions::BothWays).unwrap();
+    let limit = bounds(&cliques).of_sizes.limit_of_rate().clone();
+    assert!(matches!(&limit, Limit::Cut { links, .. } if links.len() == 1), "{limit:?}");
 }
 
 /// The first of three ranks in a row has twice as much for the last as for the second.

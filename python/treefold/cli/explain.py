@@ -1,0 +1,109 @@
+"""The command `explain`: bottlenecks of a network, and what changes of it would be worth."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from treefold import _core, auto, explaining
+from treefold.cables import split_upgrade
+from treefold.cli.groups import completing, expanded
+from treefold.cli.options import Collective, Json, Network, NetworkOptions, Root, one_algorithm
+from treefold.cli.terminal import show, working
+from treefold.collectives import check_has_root
+from treefold.errors import TreefoldError
+from treefold.explaining import QUICK
+from treefold.report import explain_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """The options that ask what would be if the network were another."""
+
+    upgrade: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINK=RATE",
+            help="Answer only what another bandwidth of a link would change, for example 'A - B=10Gbit/s' (both "
+            "directions) or 'A -> B=10Gbit/s' (one). May be repeated: all changes are made at once.",
+        ),
+    ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINK|SITE",
+            help="Answer only what the loss of a link or of a node would change. May be repeated.",
+        ),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of `treefold.explain`."""
+        rates: dict[str, str] = {}
+        for text in self.upgrade or ():
+            link, rate = split_upgrade(text)
+            if link in rates:
+                raise TreefoldError(f"--upgrade '{link}' is given twice; give it once")
+            rates[link] = rate
+        return {"upgrade": rates, "without": self.without or []}
+
+
+@dataclass(frozen=True, kw_only=True)
+class What:
+    """The options that say what is explained."""
+
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="The algorithm of all plans, or auto for the fastest in each case, which takes long; by default the "
+            f"one of {', '.join(QUICK)} that is fastest on the whole network.",
+            autocompletion=completing(auto.names()),
+        ),
+    ] = None
+    size: Annotated[str | None, typer.Option(metavar="SIZE", help="The size of the vector; by default 64MiB.")] = None
+    collective: Collective = None
+    root: Root = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keyword arguments of `treefold.explain`."""
+        collective = _core.parse_collective("all-reduce" if self.collective is None else self.collective)
+        check_has_root(collective, self.root or 0)
+        size_bytes = None if self.size is None else _core.parse_size(self.size)
+        algorithm = one_algorithm(self.algorithm)
+        return {"algorithm": algorithm, "size_bytes": size_bytes, "collective": collective, "root": self.root or 0}
+
+
+@expanded
+def explain(
+    network: Network,
+    *,
+    what: What,
+    questions: Questions,
+    is_whole: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Explain everything, and list all of it: also beside a question, and for a large network, for which "
+            "it takes long.",
+        ),
+    ] = False,
+    as_json: Json = False,
+    network_options: NetworkOptions,
+) -> None:
+    """Explain what limits a network, what more bandwidth is worth, and what failures cost.
+
+    A link here is a cable: all links between two nodes, in both directions. Shown are what limits the rate, by how much
+    10 % more of each link raises the bound, what the failure of each link and each node costs after replanning, and
+    what few or low trees cost. With --upgrade or --without, only that question is answered.
+
+    Examples:
+    treefold explain b4
+    treefold explain b4 --upgrade 'site0 - site1=100MB/s' --upgrade 'site0 - site4=100MB/s'
+    treefold explain b4 --without site3 --without 'site0 - site1'
+
+    """
+    loaded = network_options.load(network)
+    with working("explaining"):
+        found = explaining.explain(loaded, **what.asked(), **questions.asked(), is_whole=is_whole)
+    show(found.as_dict(), as_json, lambda: explain_table(found, is_whole=is_whole))

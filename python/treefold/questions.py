@@ -1,0 +1,89 @@
+"""Reads what a caller asks of a changed network: other bandwidths, and links and sites that are gone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from treefold._core import Topology
+from treefold.cables import Cable, Ends, cable_named
+from treefold.checks import guess, shown
+from treefold.errors import TreefoldError
+from treefold.importers.caps import capped_nodes
+
+
+class Change(NamedTuple):
+    """What is asked of a network: other bandwidths, and what is gone."""
+
+    rates: Mapping[Ends, float | str]
+    """The bandwidth of each link from a node to another, by their names."""
+    links: Sequence[Ends]
+    """The links that are gone, each direction by itself."""
+    sites: Sequence[str]
+    """The nodes that are gone."""
+
+    def of(self, network: Topology) -> Topology:
+        """Return the changed network.
+
+        Raises:
+            TreefoldError: If a bandwidth is none, or ranks cannot reach each other any more.
+
+        """
+        changed = network.with_bandwidths(self.rates, one_way=True) if self.rates else network
+        changed = changed.without_nodes(self.sites) if self.sites else changed
+        left = [ends for ends in self.links if not {*ends} & {*self.sites}]
+        return changed.without_links(left, one_way=True) if left else changed
+
+
+def sites_with_caps(network: Topology) -> dict[str, list[str]]:
+    """Return what fails with each site: the node itself, and the switch that models its cap if it has one."""
+    caps = capped_nodes(network)
+    switches = set(caps.values())
+    names = [node.name for node in network.nodes() if node.name not in switches]
+    return {name: [name, *([caps[name]] if name in caps else [])] for name in names}
+
+
+def change_asked(network: Topology, upgrade: Mapping[Any, float | str] | None, without: Any) -> Change:
+    """Return the change that a caller asks for, with every name checked.
+
+    Args:
+        network: The network.
+        upgrade: The bandwidths of links, by names as `cable_named` reads them.
+        without: A name or a list of names, each of a site or of a link.
+
+    Raises:
+        TreefoldError: If a name is unknown, or a link gets two bandwidths.
+
+    """
+    rates: dict[Ends, float | str] = {}
+    if not isinstance(upgrade, Mapping | None):
+        raise TreefoldError(f"upgrade {shown(upgrade)} is not a dictionary; write {{'A - B': '10Gbit/s'}}")
+    for name, rate in (upgrade or {}).items():
+        cable = cable_named(network, name)
+        if not rates.keys().isdisjoint(cable.directions):
+            raise TreefoldError(f"link {cable.name} gets two bandwidths; give it one")
+        rates |= dict.fromkeys(cable.directions, rate)
+    sites = sites_with_caps(network)
+    links: list[Ends] = []
+    gone: list[str] = []
+    is_one = isinstance(without, str) or (isinstance(without, tuple) and _is_pair(network, without))
+    for name in [without] if is_one else without:
+        if isinstance(name, str) and name.strip() in sites:
+            gone += sites[name.strip()]
+        else:
+            links += _link_or_site(network, name, sites).directions
+    return Change(rates, list(dict.fromkeys(links)), list(dict.fromkeys(gone)))
+
+
+def _is_pair(network: Topology, given: tuple[Any, ...]) -> bool:
+    """Tell whether a tuple is one link, and no list of two sites."""
+    return len(given) == 2 and any({*given} == {link.source, link.target} for link in network.links())
+
+
+def _link_or_site(network: Topology, name: Any, sites: Iterable[str]) -> Cable:
+    """Return the link of this name; if there is none, the error also suggests a site."""
+    try:
+        return cable_named(network, name)
+    except TreefoldError:
+        near = guess(name, sites) if isinstance(name, str) else None
+        if near is None:
+            raise
+        raise TreefoldError(f"{network.name} has no site or link {shown(name)}; did you mean {near}?") from None

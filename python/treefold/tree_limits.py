@@ -1,0 +1,81 @@
+"""Says what limits on the trees of a plan cost: few trees, or low ones."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from treefold import planning, progress
+from treefold.errors import MisfitError
+from treefold.explanation_results import Outcome, TreeLimit
+from treefold.plans import plan
+from treefold.what_if import Task
+
+_CLOSE = 1e-3
+"""The part of a rate that is no loss."""
+_MOST_TREES, _MOST_HEIGHTS = 64, 8
+_MOST_WORK = 1 << 15
+"""The most ranks times links for which packing seeks the best trees within each limit; mtree is quicker."""
+
+
+def limits(task: Task, now: Outcome) -> tuple[TreeLimit, ...]:
+    """Return what limits on trees cost; nothing where no planner with such limits is quick."""
+    network = task.network
+    is_small = network.ranks * network.num_links <= _MOST_WORK
+    algorithm = "packing" if is_small and task.algorithms != ("mtree",) else "mtree"
+    best = _within(task, now, algorithm, {}) if planning.is_quick(network, algorithm) else None
+    if best is None:
+        return ()
+    return (*_tree_limits(task, now, algorithm, best), *_height_limits(task, now, algorithm, best), best)
+
+
+def _tree_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) -> Iterator[TreeLimit]:
+    """Yield the rates of 1, 2, 4, ... trees at most, until more trees gain nothing."""
+    widest: TreeLimit | None = None
+    for most in (1 << power for power in range(_MOST_TREES.bit_length())):
+        progress.report(f"trees {most}")
+        found = _within(task, now, algorithm, {"trees": most})
+        if found is not None:
+            # What fewer trees can carry is allowed here, too.
+            if widest is not None and widest.rate_Bps > found.rate_Bps:
+                found = replace(widest, value=most)
+            widest = found
+            yield widest
+            if widest.rate_Bps >= best.rate_Bps * (1 - _CLOSE):
+                return
+
+
+def _height_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) -> Iterator[TreeLimit]:
+    """Yield the rates of trees of the least height that is possible, and of greater ones until they gain nothing."""
+    nodes = len(task.network.nodes())
+    too_low, height = 0, 1
+    while (found := _within(task, now, algorithm, {"height": height})) is None and height < nodes:
+        too_low, height = height, 2 * height
+    while found is not None and height - too_low > 1:
+        middle = (too_low + height) // 2
+        lower = _within(task, now, algorithm, {"height": middle})
+        too_low, height, found = (middle, height, found) if lower is None else (too_low, middle, lower)
+    for _ in range(_MOST_HEIGHTS):
+        if found is None:
+            return
+        yield found
+        if found.rate_Bps >= best.rate_Bps * (1 - _CLOSE):
+            return
+        height += 1
+        progress.report(f"height {height}")
+        found = _within(task, now, algorithm, {"height": height})
+
+
+def _within(task: Task, now: Outcome, algorithm: str, limit: dict[str, int]) -> TreeLimit | None:
+    """Return the rate of a plan within a limit; None if no plan keeps it."""
+    root = task.network.rank_names.index(task.root)
+    options: dict[str, Any] = {**limit, "size_bytes": task.size_bytes, "collective": task.collective, "root": root}
+    try:
+        made = plan(task.network, algorithm, **options)
+    except MisfitError:
+        return None
+    rate_Bps = made.rate
+    if rate_Bps is None or now.rate_Bps is None:
+        return None
+    name, value = next(iter(limit.items()), ("none", None))
+    fraction = rate_Bps / now.rate_Bps
+    return TreeLimit(limit=name, value=value, algorithm=algorithm, rate_Bps=rate_Bps, bound_fraction=fraction)

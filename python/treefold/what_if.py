@@ -1,0 +1,131 @@
+"""Says what a collective reaches on a network: its bound, what limits it, and the time of a plan by a quick planner.
+
+The same is said of a network that has changed, which may be cut.
+"""
+
+from typing import Any, NamedTuple
+
+from treefold import bounds
+from treefold._core import CollectiveBounds, Limit, Topology
+from treefold.collectives import COLLECTIVES
+from treefold.errors import MisfitError, TreefoldError
+from treefold.explanation_results import Outcome
+from treefold.plans import plan
+from treefold.questions import Change
+from treefold.simulation import simulate
+
+_NOISE = {"all-to-all": 2e-4}
+"""The relative differences of rates that are rounding; those of all-to-alls are found by approximation."""
+_LEAST_NOISE = 1e-6
+
+
+class Task(NamedTuple):
+    """What is explained, and of which network."""
+
+    network: Topology
+    collective: str
+    root: str
+    """The name of the rank that broadcasts or receives."""
+    size_bytes: int
+    algorithms: tuple[str, ...]
+    """The planners, the best first: each takes the place of those before it where they do not fit."""
+
+    @property
+    def noise(self) -> float:
+        """The relative difference of rates that counts as none."""
+        return _NOISE.get(self.collective, _LEAST_NOISE)
+
+    def bounds_on(self, network: Topology) -> CollectiveBounds:
+        """Return the bounds of the collective on a network with the same root."""
+        return bounds.collective_bounds_of(network, self.collective, network.rank_names.index(self.root))
+
+
+def planned(task: Task, network: Topology) -> tuple[str, float]:
+    """Return the first algorithm that fits, or the one that `auto` chose, and the time of its plan."""
+    root = network.rank_names.index(task.root)
+    for place, algorithm in enumerate(task.algorithms):
+        try:
+            made = plan(network, algorithm, size_bytes=task.size_bytes, collective=task.collective, root=root)
+        except MisfitError:
+            if place + 1 == len(task.algorithms):
+                raise
+            continue
+        return made.algorithm, simulate(made, size_bytes=task.size_bytes).time_s
+    raise MisfitError(f"no quick algorithm fits {network.name}; name one")
+
+
+def outcome(task: Task, network: Topology) -> Outcome:
+    """Return what the collective reaches on a network in which ranks reach each other."""
+    found = task.bounds_on(network)
+    if found.rate.rate_Bps is None:
+        return _nothing(network.ranks, "one rank has nothing to send")
+    limit = found.limit_of_rate()
+    algorithm, time_s, problem = None, None, ""
+    try:
+        algorithm, time_s = planned(task, network)
+    except MisfitError as error:
+        problem = str(error)
+    return Outcome(
+        ranks=network.ranks,
+        rate_Bps=found.rate.rate_Bps,
+        is_exact=found.rate.is_exact,
+        limited_by=bounds.in_words(limit, task.collective, network),
+        links=tuple(limit.links),
+        parts=_parts_between(network, limit),
+        bound_s=found.seconds(task.size_bytes),
+        algorithm=algorithm,
+        time_s=time_s,
+        problem=problem,
+    )
+
+
+def _nothing(ranks: int, problem: str) -> Outcome:
+    """Return the outcome where nothing can be sent."""
+    nothing: dict[str, Any] = dict.fromkeys(("rate_Bps", "bound_s", "algorithm", "time_s"))
+    return Outcome(ranks=ranks, is_exact=True, limited_by="nothing", links=(), parts=(), problem=problem, **nothing)
+
+
+def _parts_between(network: Topology, limit: Limit) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of ranks that the limiting links keep apart."""
+    if limit.sources:
+        return tuple(limit.sources), tuple(limit.targets)
+    limiting = {*limit.links}
+    group = {node.name: {node.name} for node in network.nodes()}
+    for link in network.links():
+        one, other = group[link.source], group[link.target]
+        if f"{link.source} -> {link.target}" not in limiting and one is not other:
+            small, large = sorted((one, other), key=len)
+            large |= small
+            group |= dict.fromkeys(small, large)
+    parts: dict[int, list[str]] = {}
+    for rank in network.rank_names:
+        parts.setdefault(id(group[rank]), []).append(rank)
+    return tuple(tuple(part) for part in parts.values()) if 1 < len(parts) < network.ranks else ()
+
+
+def after(task: Task, change: Change) -> Outcome:
+    """Return what the collective reaches on a changed network, which may be cut or have lost its root."""
+    left = [name for name in task.network.rank_names if name not in change.sites]
+    if not left or (COLLECTIVES[task.collective].has_root and task.root not in left):
+        return _nothing(len(left), "no rank is left" if not left else f"the root {task.root} is gone")
+    try:
+        changed = change.of(task.network)
+    except TreefoldError as error:
+        reason = str(error).removeprefix(f"{task.network.name}").removeprefix(" is disconnected").split(";")[0]
+        return _nothing(len(left), f"cuts the network{reason}")
+    return outcome(task if task.root in left else task._replace(root=left[0]), changed)
+
+
+def fraction(task: Task, now: Outcome, rate_Bps: float | None) -> float | None:
+    """Return a rate as a fraction of the bound now; a difference that is rounding counts as none."""
+    if rate_Bps is None or now.rate_Bps is None:
+        return None
+    fraction = rate_Bps / now.rate_Bps
+    return 1.0 if abs(fraction - 1) <= task.noise else fraction
+
+
+def factor(time_s: float | None, before_s: float | None) -> float | None:
+    """Return a time as a multiple of the one before; None if one is unknown, and 1 if nothing takes time."""
+    if time_s is None or before_s is None:
+        return None
+    return time_s / before_s if before_s else 1.0
