@@ -11,6 +11,7 @@ mod packet;
 mod plan;
 mod planning;
 mod run;
+mod samples;
 mod schedule;
 mod shape;
 mod simulation;
@@ -140,6 +141,8 @@ mod _core {
     use super::run::{
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, message_cost, number_bytes, run_threads,
     };
+    #[pymodule_export]
+    use super::samples::Samples;
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod listing;
 mod numbers;
 pub mod packet;
+pub mod samples;
 pub mod trace;
 
 pub use background::Background;
@@ -43,7 +44,7 @@ use crate::units::{Bytes, Seconds};
 /// ```
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Whether the trace lists the transfers.
+    /// Whether the trace lists the transfers and, of the packet simulator, has samples.
     pub transfers: bool,
     /// The function that long simulations ask now and then whether to go on; it gets the time that is simulated so far.
     /// If it returns false, they end with an error that is an interruption.

@@ -93,6 +93,7 @@ pub fn simulate_together(jobs: &[Job], background: Option<&Background>, watch: W
         occupied: links.occupied(),
         carried: links.carried(number, network),
         transfers: course.run.into_transfers(),
+        samples: Vec::new(),
     };
     Ok(courses.into_iter().enumerate().map(trace).collect())
 }
