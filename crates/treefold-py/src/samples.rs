@@ -27,8 +27,8 @@ pub struct Samples {
 #[pymethods]
 impl Samples {
     fn __repr__(&self, py: Python<'_>) -> String {
-        let [items, windows] = self.values.bind(py).dims();
-        format!("Samples({}, of {items} {} in {windows} windows)", self.title, self.of)
+        let dims = self.values.bind(py).dims();
+        format!("Samples({}, of {} {} in {} windows)", self.title, dims[0], self.of, dims[1])
     }
 }
 

@@ -37,6 +37,10 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
     assert_eq!([outcome.cycles], **cycles, "{} {options:?}", plan.algorithm);
     samples_agree(&outcome.trace.samples, &seen_by_flits.samples, options);
+    for samples in &outcome.trace.samples {
+        let windows = samples.windows();
+        assert!(samples.width == 1 || (129..=256).contains(&windows), "{windows} windows of {} cycles", samples.width);
+    }
 }
 
 /// Holds for several jobs that both simulators agree on when each ends and every message is received.
@@ -61,7 +65,6 @@ fn samples_agree(found: &[Samples], seen: &flits::Samples, options: &Options) {
     let [buffers, credits, contention] = found else { panic!("there are three quantities") };
     for (found, seen) in [(buffers, &seen.buffers), (credits, &seen.credits), (contention, &seen.contention)] {
         let (width, windows) = (found.width as usize, found.windows());
-        assert!(width == 1 || (129..=256).contains(&windows), "{windows} windows of {width} cycles");
         assert_eq!(found.sums.len(), seen.len() * windows);
         for (item, row) in seen.iter().enumerate() {
             let sums = row.chunks(width).map(|cycles| cycles.iter().sum::<u32>().into());
@@ -96,6 +99,23 @@ fn agrees_on_machines(algorithm: &str, network: &str, size: u64) {
     let plan = planned(algorithm, network);
     for options in [&Options::default(), &shared, &message] {
         agrees(&plan, size, options);
+    }
+}
+
+#[test]
+fn something_starves_and_contends() {
+    let whole = |network: &str, flow_control: FlowControl| {
+        let options = Options { flow_control, buffer_flits: Some(20), virtual_channels: 2, ..Options::default() };
+        let plan = planned("dbtree", network);
+        agrees(&plan, 6000, &options);
+        let found = simulate(&plan, Bytes::known(6000), &options, Watch::TRANSFERS).unwrap().trace.samples;
+        found.iter().map(|samples| samples.sums.iter().sum::<f64>()).collect::<Vec<_>>()
+    };
+    for network in ["torus:2x3", "fattree:4,2"] {
+        for flow_control in [FlowControl::Packet, FlowControl::Message] {
+            let sums = whole(network, flow_control);
+            assert!(sums.iter().all(|&sum| sum > 0.0), "{network} {flow_control:?} {sums:?}");
+        }
     }
 }
 
