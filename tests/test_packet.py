@@ -185,10 +185,6 @@ def test_switches_reduce_packet_by_packet():
         (["--set", "timeout_cycles=9"], "a timeout of 9 cycles is shorter than a round trip of 702 cycles"),
         (["--set", "buffer_flits=8"], "buffers and queues must hold a whole packet (9 flits: a header and 128 bytes)"),
         (["--set", "initiation=host"], "initiation 'host' is unknown; known are dma, core"),
-        (
-            ["--trace", "innet.json", "--simulator", "packet"],
-            "an in-network plan has too many packets to record each one",
-        ),
     ],
 )
 def test_fabrics_that_cannot_work_are_refused_in_one_line(options, message, tmp_path, monkeypatch):

@@ -99,6 +99,9 @@ def trace(
 ) -> Trace:
     """Simulate a plan, and record when each transfer started and ended, and how busy each link was.
 
+    The packet simulator also samples over time what routers hold and wait for. Of an in-network plan it records no
+    transfers, as packets are too many to keep each, but samples how full the switches' tables are and how busy links.
+
     Args:
         plan: The plan.
         size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`; by default the size that
@@ -111,13 +114,13 @@ def trace(
     Returns:
         A trace. `transfers()` returns a NumPy array for each column: source, target, tree, phase, step, chunk, reduces,
         bytes, start_s, sent_s and received_s (see `Trace.transfers`). `links()` lists how busy each link was.
-        `to_chrome()` returns the text of a Chrome trace, which Perfetto shows.
+        `samples(windows)` returns what the packet simulator sampled. `to_chrome()` returns the text of a Chrome trace,
+        which Perfetto shows.
 
     Raises:
         TreefoldError: If the simulator is unknown or has no trace, the link model is unknown, the size is not a whole
             number of bytes from 0 to 1e18 nor the text of one, or the parameters of the machine do not fit together.
-        MisfitError: If the packet simulator should trace an in-network plan, whose packets are too many to keep each,
-            or if nothing of the plan reads an option of the machine that is not at its default.
+        MisfitError: If nothing of the plan reads an option of the machine that is not at its default.
 
     Example:
         >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).links()[1]

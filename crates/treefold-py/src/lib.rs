@@ -11,6 +11,7 @@ mod packet;
 mod plan;
 mod planning;
 mod run;
+mod samples;
 mod schedule;
 mod shape;
 mod simulation;
@@ -141,6 +142,8 @@ mod _core {
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, Recording, measured_trace, message_cost,
         number_bytes, run_threads,
     };
+    #[pymodule_export]
+    use super::samples::Samples;
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -15,6 +15,7 @@ use treefold::sim::trace::Transfer;
 use crate::columns::{PathSummary, add_edges, add_lanes, add_transfers, number, window_count};
 use crate::options::Whole;
 use crate::plan::Plan;
+use crate::samples::samples_over;
 use crate::{Column, html, raise};
 
 /// A trace of a simulated plan: when each transfer started and ended, and how busy each link was.
@@ -299,7 +300,8 @@ impl Trace {
     /// Return how busy each link was in equal windows of the whole time, a float32 array of links and windows.
     ///
     /// An item is the fraction of the window, from 0 to 1, in which the link carried any transfer of this trace, at
-    /// whatever rate. Links are in the order of `links()`.
+    /// whatever rate. Links are in the order of `links()`. A trace of an in-network plan by the packet simulator has no
+    /// transfers; its links are busy while they carry a packet.
     ///
     /// Args:
     ///     windows: How many windows the time is cut into, from 1 to 100000.
@@ -315,8 +317,48 @@ impl Trace {
         let plan = self.plan.get().sound()?;
         let links = plan.topology.links().len();
         let count = window_count(&windows, links)?;
-        let busy = py.detach(|| heat(plan.draft(), &self.trace.transfers, self.trace.seconds, count));
+        let busy = py.detach(|| match self.trace.busy_samples() {
+            Some(samples) => samples.over(count),
+            None => heat(plan.draft(), &self.trace.transfers, self.trace.seconds, count),
+        });
         busy.into_pyarray(py).reshape([links, count])
+    }
+
+    /// Return what the packet simulator sampled over time: a dictionary with a `Samples` for each quantity.
+    ///
+    /// Values are means over equal windows of the whole time. Other simulators sample nothing. Where routers run:
+    ///
+    /// - `buffers`: the flits in all input buffers of each node.
+    /// - `credits`: the share of time in which a link was free, and what wanted it waited for nothing but credit: the
+    ///   virtual channel of a flit had none, or no free channel had room for a whole packet.
+    /// - `contention`: the share of time in which two or more inputs of a router had flits for the same link at the
+    ///   front of their buffers.
+    ///
+    /// Where an in-network plan runs on a fabric:
+    ///
+    /// - `tables`: the bytes in all reduction tables of each switch, if switches reduce.
+    /// - `busy`: the share of time in which a link carried a packet, as in `busy`.
+    ///
+    /// The simulator keeps 129 to 256 windows of a power of two of cycles, or one for each cycle if that is fewer; what
+    /// lies in one of them is spread evenly over it. Of jobs that ran together, the values are those of all jobs.
+    ///
+    /// Args:
+    ///     windows: How many windows the time is cut into, from 1 to 100000.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there are more windows, or none, or too many for the links of the network.
+    ///
+    /// Example:
+    ///     >>> trace = treefold.trace(treefold.plan("torus:3x3", "dbtree"), size_bytes="64KiB", simulator="packet")
+    ///     >>> samples = trace.samples(100)
+    ///     >>> list(samples), samples["contention"].of, samples["contention"].values.shape
+    ///     (['buffers', 'credits', 'contention'], 'links', (36, 100))
+    ///     >>> treefold.trace(treefold.plan("torus:3x3", "dbtree"), size_bytes="64KiB").samples(100)
+    ///     {}
+    fn samples<'py>(&self, py: Python<'py>, windows: Whole) -> PyResult<Bound<'py, PyDict>> {
+        let topology = self.plan.get().as_written().topology();
+        let windows = window_count(&windows, topology.links().len().max(topology.nodes().len()))?;
+        samples_over(py, &self.trace.samples, topology, windows)
     }
 
     /// Return the numbers of the transfers whose routes have a link as a NumPy array, in rising order.
@@ -409,7 +451,8 @@ impl Trace {
         format!("Trace({:?}, {}, time_s={time_s:?}, transfers={transfers})", plan.algorithm(), plan.collective())
     }
 
-    /// Return the transfers as the text of a Chrome trace, which Perfetto shows.
+    /// Return the transfers as the text of a Chrome trace, which Perfetto shows. If there are none, what was sampled is
+    /// counters in it.
     ///
     /// Example:
     ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).to_chrome()[:23]

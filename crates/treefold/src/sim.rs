@@ -14,6 +14,7 @@ pub mod listing;
 mod measured;
 mod numbers;
 pub mod packet;
+pub mod samples;
 pub mod trace;
 mod trace_file;
 
@@ -45,7 +46,7 @@ use crate::units::{Bytes, Seconds};
 /// ```
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Whether the trace lists the transfers.
+    /// Whether the trace lists the transfers and, of the packet simulator, has samples.
     pub transfers: bool,
     /// The function that long simulations ask now and then whether to go on; it gets the time that is simulated so far.
     /// If it returns false, they end with an error that is an interruption.

@@ -35,7 +35,7 @@ class Simulation:
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write all transfers to this file, for Perfetto. It needs flow, or packet if no switch is in a tree."
+            help="Write all transfers to this file, for Perfetto; of in-network plans, packet writes counters instead."
         ),
     ] = None
     background: Annotated[

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Plan, Trace
+from treefold._core import Plan, Samples, Trace
 from treefold.bounds import bound_at
 from treefold.results import Prediction
 
@@ -23,6 +23,8 @@ MOST_TRANSFERS = 2_500_000
 _MOST_SHARES = 1 << 22
 _WINDOWS = 256
 """The windows of the busy shares of links: this many, or fewer if links are very many."""
+_SAMPLE_WINDOWS = 128
+"""The windows of what the packet simulator samples: this many, or fewer if nodes or links are very many."""
 _NONE = 0xFFFFFFFF
 _LARGE_BYTES = 10**18
 """A size at which the rate of links bounds the time, and nothing else."""
@@ -65,7 +67,7 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "phases": int(columns["tree_phase"].max(initial=0)) + 1,
         "steps": int(columns["edge_step"].max(initial=0)),
         "path": _path(trace, len(columns["lane"])),
-        "series": [],
+        "series": [_series(name, each) for name, each in _samples(trace).items()],
         "transfers": len(columns["lane"]),
         "trees_here": trees_here,
     }
@@ -101,6 +103,28 @@ def _path(trace: Trace, transfers: int) -> dict[str, Any] | None:
     return {name: getattr(summary, name) for name in names}
 
 
+def _samples(trace: Trace) -> dict[str, Samples]:
+    """Return what was sampled over time, but for how busy links are, which pages have of all traces."""
+    windows = max(min(_SAMPLE_WINDOWS, _MOST_SHARES // max(len(trace.links()), 1)), 8)
+    return {name: each for name, each in trace.samples(windows).items() if name != "busy"}
+
+
+def _series(name: str, samples: Samples) -> dict[str, Any]:
+    values = samples.values
+    return {
+        "name": name,
+        "title": samples.title,
+        "unit": samples.unit,
+        "of": samples.of,
+        "windows": values.shape[1],
+        "largest": _largest(values),
+    }
+
+
+def _largest(values: NDArray[np.float32]) -> float:
+    return float(values.max(initial=0))
+
+
 def trees_that_fit(trace: Trace, most_transfers: int = MOST_TRANSFERS) -> int:
     """Return of how many trees, from the first on, a page can have all transfers."""
     columns = trace.columns()
@@ -128,6 +152,9 @@ def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
         scene: The scene.
         trees: The numbers of the trees; by default all of them.
 
+    Returns:
+        The columns by name. Those of what was sampled over time are called `series-` and its name.
+
     """
     trace, columns = scene.trace, scene.trace.columns()
     edges = _edges(columns, trees)
@@ -140,7 +167,14 @@ def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
         "cause": _causes(columns["cause"], kept),
         "path": _numbers(trace.critical_path(), kept),
         **_use(trace),
+        **{f"series-{name}": _scaled(each.values) for name, each in _samples(trace).items()},
     }
+
+
+def _scaled(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Return values as parts of the largest one, which is 65535."""
+    scale = 65535 / (_largest(values) or 1.0)
+    return np.rint(values.astype(np.float64) * scale).astype(np.uint16).reshape(-1)
 
 
 def _edges(columns: Columns, trees: Sequence[int] | None) -> Columns:

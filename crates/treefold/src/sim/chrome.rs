@@ -1,10 +1,12 @@
 //! A trace in the Chrome trace event format, which Perfetto and chrome://tracing open: a track per link and direction.
 //!
 //! Transfers that share a link overlap, which one track cannot show: while they do, the others go to tracks beside it.
+//! Where transfers are too many to list, as in in-network plans by the packet simulator, what was sampled is counters.
 
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
+use super::samples::{Samples, name_of};
 use super::trace::{Trace, Transfer};
 use crate::plan::{Draft, LaneRoutes, Walkable};
 use crate::topology::LinkId;
@@ -54,10 +56,35 @@ fn write_job(plan: &Draft, trace: &Trace, pid: usize, title: &str, text: &mut St
             writeln!(text, "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{tid},{event}}},").expect("writing to a string");
         }
     }
+    if trace.transfers.is_empty() {
+        trace.samples.iter().for_each(|samples| write_counters(samples, plan, trace, pid, text));
+    }
     tracks.describe(plan, trace, pid, text);
     let (name, seconds) = (quoted(title), trace.seconds.get());
     let meta = format!("\"pid\":{pid},\"name\":\"process_name\",\"args\":{{\"name\":{name},\"time_s\":{seconds:e}}}");
     write!(text, "{{\"ph\":\"M\",{meta}}}").expect("writing to a string");
+}
+
+/// The windows of counters.
+const WINDOWS: usize = 128;
+
+/// Writes the values of a quantity that was sampled, each time that one changes.
+fn write_counters(samples: &Samples, plan: &Draft, trace: &Trace, pid: usize, text: &mut String) {
+    let quantity = samples.quantity;
+    let unit = if quantity.unit().is_empty() { "share" } else { quantity.unit() };
+    for (place, row) in samples.over(WINDOWS).chunks_exact(WINDOWS).enumerate() {
+        let name = quoted(&format!("{}: {}", name_of(quantity.of(), place, &plan.topology), quantity.name()));
+        let mut before = 0.0;
+        for (window, &value) in row.iter().chain([&0.0]).enumerate() {
+            if value == before {
+                continue;
+            }
+            let at = trace.seconds.get() * 1e6 * window as f64 / WINDOWS as f64;
+            let event = format!("\"ph\":\"C\",\"pid\":{pid},\"ts\":{at:.6},\"name\":{name}");
+            writeln!(text, "{{{event},\"args\":{{\"{unit}\":{value}}}}},").expect("writing to a string");
+            before = value;
+        }
+    }
 }
 
 /// Writes what is the same on every link of a transfer's route.

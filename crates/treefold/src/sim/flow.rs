@@ -94,6 +94,7 @@ pub fn simulate_together(jobs: &[Job], background: Option<&Background>, watch: W
         carried: links.carried(number, network),
         transfers: course.run.into_transfers(),
         uncertainty: Seconds::ZERO,
+        samples: Vec::new(),
     };
     Ok(courses.into_iter().enumerate().map(trace).collect())
 }

@@ -51,6 +51,6 @@ impl Trace {
         }
         transfers.sort_by_key(|transfer| transfer.sent);
         let seconds = transfers.iter().map(|transfer| transfer.received).max().unwrap_or_default();
-        Self { size, seconds, occupied, carried, transfers, uncertainty }
+        Self { size, seconds, occupied, carried, transfers, uncertainty, samples: Vec::new() }
     }
 }

@@ -21,6 +21,7 @@ mod deadlock;
 pub mod flit;
 mod in_network;
 mod interface;
+mod levels;
 // The oracle of the tests shares the compiled machine and workload.
 #[doc(hidden)]
 pub mod machine;
@@ -30,6 +31,7 @@ pub mod options;
 pub mod readers;
 mod router;
 mod routes;
+mod sampling;
 mod shared;
 mod stream;
 mod traffic;
@@ -222,6 +224,9 @@ impl Together<'_> {
         }
         let mut run = Run::new(network, &machine, workload, progress, options);
         let record = watch.transfers;
+        if record {
+            sampling::begin(&mut run.nodes);
+        }
         run.run(watch)?;
         if run.progress.received < run.workload.planned {
             return Err(deadlock::report(network, &run.workload, &run.progress, &run.nodes));
@@ -393,6 +398,7 @@ impl<'a> Run<'a> {
                 carried,
                 transfers: transfers.collect(),
                 uncertainty: Seconds::ZERO,
+                samples: sampling::samples_of(&self.nodes, network, machine, cycles),
             },
         }
     }

@@ -1,6 +1,7 @@
 //! A trace: when each transfer started and ended, and how busy each link was.
 
 use super::Report;
+use super::samples::{Quantity, Samples};
 use crate::plan::{LaneRef, Step, busiest_of};
 use crate::topology::LinkId;
 use crate::units::{Bytes, Seconds};
@@ -17,10 +18,12 @@ pub struct Trace {
     /// The time that each link would have needed at its full rate for what it carried, overheads included.
     pub carried: Vec<Seconds>,
     /// All transfers if they were asked for, and none if not. The flow simulator lists them by when their last bytes
-    /// left; the packet simulator's order means nothing.
+    /// left; the packet simulator's order means nothing, and it lists none of a plan in whose trees there are switches.
     pub transfers: Vec<Transfer>,
     /// How far the clocks of a run may have been apart; nothing if the trace was simulated.
     pub uncertainty: Seconds,
+    /// What the packet simulator samples over time, if transfers were asked for.
+    pub samples: Vec<Samples>,
 }
 
 /// One message, or one chunk of a stream.
@@ -68,6 +71,11 @@ impl Trace {
     /// ```
     pub fn report(&self) -> Report {
         Report::new(self.size, self.seconds, self.carried.iter().copied())
+    }
+
+    /// Returns how busy links were, if that was sampled.
+    pub fn busy_samples(&self) -> Option<&Samples> {
+        self.samples.iter().find(|samples| samples.quantity == Quantity::Busy)
     }
 
     /// Returns the links that carried the most for their bandwidth, all that are within 0.1 %; none if nothing is sent.

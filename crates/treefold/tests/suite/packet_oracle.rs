@@ -15,6 +15,7 @@ use treefold::plan::Plan;
 use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Sending, Together, simulate};
+use treefold::sim::samples::Samples;
 use treefold::sim::{Job, Watch};
 use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
@@ -24,16 +25,22 @@ fn agrees(plan: &Plan, size: u64, options: &Options) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcome => outcome.unwrap(),
     };
-    let (cycles, received) = flits::cycles(&[Job::new(plan, Bytes::known(size))], options);
+    let seen_by_flits = flits::watch(&[Job::new(plan, Bytes::known(size))], options);
+    let (cycles, received) = (&seen_by_flits.cycles, &seen_by_flits.received);
     let seen: Vec<u64> = outcome
         .trace
         .transfers
         .iter()
         .map(|span| (span.received.get() * outcome.clock.hertz()).round() as u64)
         .collect();
-    let first = seen.iter().zip(&received).position(|(a, b)| a != b);
+    let first = seen.iter().zip(received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{} {options:?}", plan.algorithm);
-    assert_eq!([outcome.cycles], *cycles, "{} {options:?}", plan.algorithm);
+    assert_eq!([outcome.cycles], **cycles, "{} {options:?}", plan.algorithm);
+    samples_agree(&outcome.trace.samples, &seen_by_flits.samples, options);
+    for samples in &outcome.trace.samples {
+        let windows = samples.windows();
+        assert!(samples.width == 1 || (129..=256).contains(&windows), "{windows} windows of {} cycles", samples.width);
+    }
 }
 
 /// Holds for several jobs that both simulators agree on when each ends and every message is received.
@@ -43,13 +50,29 @@ fn agrees_on_jobs(jobs: &[Job], options: &Options) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcomes => outcomes.unwrap().jobs,
     };
-    let (cycles, received) = flits::cycles(jobs, options);
+    let flits::Seen { cycles, received, samples } = flits::watch(jobs, options);
     let cycles_of =
         outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received.get() * job.clock.hertz()));
     let seen: Vec<u64> = cycles_of.map(|cycle| cycle.round() as u64).collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{options:?}");
     assert_eq!(outcomes.iter().map(|job| job.cycles).collect::<Vec<_>>(), cycles, "{options:?}");
+    outcomes.iter().for_each(|job| samples_agree(&job.trace.samples, &samples, options));
+}
+
+/// Holds that the sums of what is sampled are those of all cycles of each window.
+fn samples_agree(found: &[Samples], seen: &flits::Samples, options: &Options) {
+    let [buffers, credits, contention] = found else { panic!("there are three quantities") };
+    for (found, seen) in [(buffers, &seen.buffers), (credits, &seen.credits), (contention, &seen.contention)] {
+        let (width, windows) = (found.width as usize, found.windows());
+        assert_eq!(found.sums.len(), seen.len() * windows);
+        for (item, row) in seen.iter().enumerate() {
+            let sums = row.chunks(width).map(|cycles| cycles.iter().sum::<u32>().into());
+            let sums: Vec<f64> = sums.chain(std::iter::repeat(0.0)).take(windows).collect();
+            let name = found.quantity.name();
+            assert_eq!(found.sums[item * windows..][..windows], sums, "{name} of {item}, {width} cycles, {options:?}");
+        }
+    }
 }
 
 #[test]
@@ -76,6 +99,23 @@ fn agrees_on_machines(algorithm: &str, network: &str, size: u64) {
     let plan = planned(algorithm, network);
     for options in [&Options::default(), &shared, &message] {
         agrees(&plan, size, options);
+    }
+}
+
+#[test]
+fn something_starves_and_contends() {
+    let whole = |network: &str, flow_control: FlowControl| {
+        let options = Options { flow_control, buffer_flits: Some(20), virtual_channels: 2, ..Options::default() };
+        let plan = planned("dbtree", network);
+        agrees(&plan, 6000, &options);
+        let found = simulate(&plan, Bytes::known(6000), &options, Watch::TRANSFERS).unwrap().trace.samples;
+        found.iter().map(|samples| samples.sums.iter().sum::<f64>()).collect::<Vec<_>>()
+    };
+    for network in ["torus:2x3", "fattree:4,2"] {
+        for flow_control in [FlowControl::Packet, FlowControl::Message] {
+            let sums = whole(network, flow_control);
+            assert!(sums.iter().all(|&sum| sum > 0.0), "{network} {flow_control:?} {sums:?}");
+        }
     }
 }
 

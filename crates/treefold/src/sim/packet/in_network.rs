@@ -18,6 +18,7 @@ mod region_tables;
 mod regions;
 mod retry;
 mod routes;
+mod sampling;
 mod software;
 mod switch;
 mod waves;
@@ -233,18 +234,14 @@ pub fn readers(plan: &Plan) -> Result<Vec<Reader>> {
 /// If switches cannot execute the plan, a wave never ends, or `watch` ends the simulation.
 pub fn simulate(plan: &Plan, size: Bytes, options: &Options, mut watch: Watch) -> Result<Outcome> {
     let in_network = workload::switch_in_trees(plan).is_some();
-    if watch.transfers && in_network {
-        misfit!(
-            "an in-network plan has too many packets to record each one: drop the trace, or use the flow simulator"
-        );
-    }
     check(options).map_err(|error| super::kind_for(plan, options, error))?;
     let options = &with_payload(options);
     let lane_routes = LaneRoutes::new(&plan.topology, &plan.lanes);
     let job = Placed::alone(plan, size, &lane_routes);
     let mut machine = Machine::new(&plan.topology, &[job], false, options)?;
     split_latencies(&plan.topology, &mut machine);
-    let mut world = World::new(plan, size, options, &lane_routes, &machine, in_network)?;
+    let samples = watch.transfers && in_network;
+    let mut world = World::new(plan, size, options, &lane_routes, &machine, samples)?;
     plan.rank_ids().for_each(|rank| world.wires.wake(rank, 0));
     take_turns(&mut world, machine.lookahead(), &mut |cycle| watch.goes_on(machine.clock.seconds_for(cycle as f64)))?;
     world.host_error(plan)?;
@@ -299,9 +296,9 @@ impl World {
         options: &Options,
         lane_routes: &LaneRoutes,
         machine: &Machine,
-        in_network: bool,
+        samples: bool,
     ) -> Result<Self> {
-        let topology = &plan.topology;
+        let (topology, in_network) = (&plan.topology, workload::switch_in_trees(plan).is_some());
         let workload = if in_network {
             Workload::default()
         } else {
@@ -311,7 +308,7 @@ impl World {
         let mut routes = Routes::new(topology, lane_routes, machine, &used)?;
         let regions =
             if in_network { Regions::new(plan, lane_routes, machine, &mut routes)? } else { Regions::default() };
-        let parameters = Parameters::new(&regions, &routes, topology, machine, options)?;
+        let parameters = Parameters { samples, ..Parameters::new(&regions, &routes, topology, machine, options)? };
         let lines = Lines::new(plan, &regions, size, &parameters)?;
         let mut wires = Wires::new(machine.nodes.len());
         for link in topology.links() {
@@ -372,6 +369,16 @@ impl World {
         NodeId::first(self.nodes.len()).zip(&self.nodes).find_map(of_node).or_else(unreceived)
     }
 
+    /// Says whether a tree is executed by this method.
+    fn uses(&self, method: Method) -> bool {
+        self.setup.regions.regions.iter().any(|region| region.method == method)
+    }
+
+    /// Says whether switches reduce.
+    fn reduces(&self) -> bool {
+        self.uses(Method::Push) || self.uses(Method::Pull)
+    }
+
     fn outcome(&self, plan: &Plan, size: Bytes, machine: &Machine, record: bool) -> Outcome {
         let seconds = |cycles: u64| machine.clock.seconds_for(cycles as f64);
         let mut carried = vec![Seconds::ZERO; plan.topology.links().len()];
@@ -385,8 +392,7 @@ impl World {
         let receivers = self.nodes.iter().flat_map(Node::receivers);
         let peak = self.nodes.iter().map(|node| if let Node::Switch(switch) = node { switch.table_peak() } else { 0 });
         let table_peak = Bytes::known(peak.max().unwrap_or(0) as u64 * self.setup.parameters.line);
-        let used = |method| self.setup.regions.regions.iter().any(|region| region.method == method);
-        let reduces = used(Method::Push) || used(Method::Pull);
+        let reduces = self.reduces();
         let bounded = !self.setup.parameters.fabric.deterministic;
         let mean_latency = machine.clock.seconds_for(stats.latency as f64 / stats.delivered.max(1) as f64);
         let messages = if record { self.setup.workload.messages.as_slice() } else { &[] };
@@ -404,7 +410,7 @@ impl World {
                 table_peak,
                 table: (bounded && reduces)
                     .then(|| Bytes::known(self.setup.parameters.entries as u64 * self.setup.parameters.line)),
-                timeout: (bounded && used(Method::Push)).then_some(self.setup.parameters.timeout),
+                timeout: (bounded && self.uses(Method::Push)).then_some(self.setup.parameters.timeout),
                 op: reduces.then_some(self.setup.parameters.fabric.op),
                 retransmissions: retries.map(|retry| retry.retransmissions).sum(),
                 duplicates: receivers.map(|receiver| receiver.duplicates).sum(),
@@ -418,6 +424,7 @@ impl World {
                 carried,
                 transfers: transfers.collect(),
                 uncertainty: Seconds::ZERO,
+                samples: sampling::samples_of(self, &plan.topology),
             },
         }
     }

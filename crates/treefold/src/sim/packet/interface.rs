@@ -317,12 +317,15 @@ impl Table {
             }
             output.take_credits(now, shared.wires);
             let Some(burst) = interface.next_burst(message, to - now, output, shared.workload) else {
-                if output.due >= to {
-                    return output.due;
+                let due = output.due;
+                router.sample_feed(interface.feed.output, Some(now), now);
+                if due >= to {
+                    return due;
                 }
-                now = output.due;
+                now = due;
                 continue;
             };
+            router.sample_feed(interface.feed.output, None, now);
             interface.send_burst(burst, now, router, shared);
             if let Some(fetched) = interface.fetch_last(burst, now) {
                 self.timers.push(Reverse((fetched + 1, Timer::Free { interface: number })));

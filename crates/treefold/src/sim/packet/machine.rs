@@ -3,6 +3,8 @@
 //! An accelerator has a router if others are linked to it or route through it; its interfaces feed that router. Other
 //! accelerators are end points: each of their links has an interface.
 
+use std::ops::Range;
+
 use super::options::{DEFAULT_CLOCK, FlowControl, Interfaces, MIN_ROUTER_CYCLES, Options};
 use crate::error::Result;
 use crate::ids::ids;
@@ -78,6 +80,11 @@ impl Occupancy {
         let base = if self.free_at + CYCLE > start { self.free_at } else { start };
         self.free_at = base + parts;
         self.busy += parts;
+    }
+
+    /// Returns the cycles from when on, and up to when, it was last taken for so many parts.
+    pub fn last_taken(&self, parts: u64) -> Range<u64> {
+        (self.free_at - parts) / CYCLE..self.free_at / CYCLE
     }
 }
 

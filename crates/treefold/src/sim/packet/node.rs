@@ -138,6 +138,7 @@ impl Node {
         active |= self.router.receive(now, group, shared);
         let table = if with_table { self.work(now, now + 1, shared) } else { NEVER };
         active |= self.router.allocate(&group.inputs);
+        self.router.sample(now, &group.inputs, &group.outputs);
         if active { now + 1 } else { retry.min(self.router.next_arrival(group)).min(table) }
     }
 }

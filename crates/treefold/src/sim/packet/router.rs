@@ -11,6 +11,7 @@
 mod allocation;
 mod input;
 mod output;
+mod sampling;
 
 use std::collections::VecDeque;
 
@@ -23,6 +24,7 @@ use input::Accepted;
 pub use input::Input;
 pub use output::Output;
 use output::Request;
+pub use sampling::Sampler;
 
 /// Cycles from switch allocation at an ejection port until the interface knows the message.
 const EJECTION: u64 = 4;
@@ -142,6 +144,8 @@ pub struct Router {
     granted: Vec<InputId>,
     /// Messages that ended and that the interfaces have not been told.
     pub ended: Vec<Ended>,
+    /// What it samples, while a simulation is recorded.
+    pub sampler: Option<Box<Sampler>>,
 }
 
 impl Router {
@@ -158,6 +162,7 @@ impl Router {
             asked: Vec::new(),
             granted: Vec::new(),
             ended: Vec::new(),
+            sampler: None,
         }
     }
 
@@ -266,6 +271,9 @@ impl Router {
         input.turn = OutputId(following(to.0, outputs));
         input.buffer_turn = following(index, self.channels);
         output.turn = InputId(following(number.0, inputs));
+        if let Some(sampler) = &mut self.sampler {
+            sampler.left(now, count);
+        }
         let buffer = &mut self.buffers[(number.0 * self.channels + index) as usize];
         let packet = *buffer.packets.front().expect("a packet has flits");
         let head = (buffer.left == packet.flits).then(|| Head { hop: packet.hop + 1, ..packet });
@@ -329,6 +337,9 @@ impl Router {
             let buffer = &mut self.buffers[(number.0 * self.channels + u32::from(index)) as usize];
             buffer.flits += 1;
             buffer.peak = buffer.peak.max(buffer.flits);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.came(now, 1);
+            }
             if buffer.allocated {
                 input.ready |= 1 << index;
             }

@@ -157,6 +157,9 @@ impl Router {
         shared.wires.flits[port].take(1);
         self.inputs[input].due = shared.wires.flits[port].due();
         let index = u32::from(channel);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.came(at, 1);
+        }
         let buffer = self.buffer(input, index);
         buffer.flits += 1;
         buffer.peak = buffer.peak.max(buffer.flits);
@@ -168,6 +171,7 @@ impl Router {
                 self.outputs[wanted].take_credits(at, shared.wires);
             }
             self.allocate(&[input]);
+            self.sample_port(at, Pair { input, output: wanted });
         }
         if self.buffer(input, index).allocated {
             self.inputs[input].ready |= 1 << index;
@@ -203,6 +207,9 @@ impl Router {
             shared.wires.flits[port].take(came);
             self.inputs[input].due = shared.wires.flits[port].due();
             buffer.flits += came;
+            if let Some(sampler) = &mut self.sampler {
+                sampler.came(now, came);
+            }
         }
         self.pass(now, slot, output, moved, shared);
         moved

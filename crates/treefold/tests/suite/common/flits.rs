@@ -78,10 +78,35 @@ struct World<'a> {
     /// The end of each job.
     end: Vec<u64>,
     last: Vec<(u64, usize)>,
+    samples: Samples,
 }
 
-/// Cycles of each job, and when each message was received.
-pub fn cycles(jobs: &[Job], options: &Options) -> (Vec<u64>, Vec<u64>) {
+/// What it sees in each cycle: of each node the flits in its buffers, and of each link whether it is free and flits want
+/// it, all of them in vain for want of credit, and whether flits of two or more inputs want it.
+#[derive(Default)]
+pub struct Samples {
+    pub buffers: Vec<Vec<u32>>,
+    pub credits: Vec<Vec<u32>>,
+    pub contention: Vec<Vec<u32>>,
+}
+
+/// What it sees of jobs.
+pub struct Seen {
+    /// Cycles of each job.
+    pub cycles: Vec<u64>,
+    /// When each message was received.
+    pub received: Vec<u64>,
+    pub samples: Samples,
+}
+
+/// Adds a number in a cycle.
+fn note(row: &mut Vec<u32>, cycle: u64, count: u32) {
+    row.resize(row.len().max(cycle as usize + 1), 0);
+    row[cycle as usize] += count;
+}
+
+/// Simulates jobs.
+pub fn watch(jobs: &[Job], options: &Options) -> Seen {
     let routes = routes_of(jobs);
     let placed = place(jobs, &routes).unwrap();
     let topology = &*jobs[0].plan.topology;
@@ -117,11 +142,17 @@ pub fn cycles(jobs: &[Job], options: &Options) -> (Vec<u64>, Vec<u64>) {
         received: vec![0; count],
         end: vec![0; jobs.len()],
         last: vec![(0, 0); jobs.len()],
+        samples: Samples {
+            buffers: vec![vec![]; topology.nodes().len()],
+            credits: vec![vec![]; topology.links().len()],
+            contention: vec![vec![]; topology.links().len()],
+        },
     };
     let mut now = 0;
     while world.received.contains(&0) || !world.adder.values().all(|(free, queue)| *free < now && queue.is_empty()) {
         for node in topology.node_ids() {
             world.cycle(now, node);
+            world.look(now, node);
         }
         now += 1;
         assert!(now < 20_000_000, "the oracle never ends");
@@ -133,7 +164,7 @@ pub fn cycles(jobs: &[Job], options: &Options) -> (Vec<u64>, Vec<u64>) {
         _ => 0,
     };
     let cycles = world.end.iter().zip(&world.last).map(|(&end, &last)| end.max(tail(last))).collect();
-    (cycles, world.received)
+    Seen { cycles, received: world.received, samples: world.samples }
 }
 
 fn first_counter(workload: &Workload, program: ProgramId) -> u64 {
@@ -460,7 +491,12 @@ impl World<'_> {
         let inside = self.has_router(node);
         let output = if inside { self.links_out(node) + self.ports(node) + number } else { number };
         let mut interface = self.interfaces.remove(&(node, number)).unwrap_or_default();
-        if let Some(flit) = self.next_flit(now, node, output, &mut interface) {
+        let next = self.next_flit(now, node, output, &mut interface);
+        let has_some = interface.queue.front().is_some_and(|&(_, from)| from <= now);
+        if next.is_none() && has_some && !inside && self.wire_free(node, output, now) {
+            note(&mut self.samples.credits[self.topology.outgoing(node)[output].index()], now, 1);
+        }
+        if let Some(flit) = next {
             let channel = interface.channel;
             if inside {
                 *self.credit(node, output, channel) -= 1;
@@ -502,6 +538,51 @@ impl World<'_> {
         }
         let route = message.route_of(number) as usize;
         Some(Flit { message: id, route, hop: 0, head: place == 0, tail, first: number == 0, packet })
+    }
+
+    /// Notes what a node's buffers and links show at the end of a cycle.
+    fn look(&mut self, now: u64, node: NodeId) {
+        let mut wanting: Vec<Vec<(usize, bool, bool)>> = vec![vec![]; self.links_out(node)];
+        let mut flits = 0;
+        let channels = self.channels();
+        for place in 0..self.inputs(node) * channels {
+            let (input, channel) = (place / channels, place % channels);
+            let Some(buffer) = self.buffers.get(&(node, input, channel)).filter(|buffer| !buffer.is_empty()) else {
+                continue;
+            };
+            flits += buffer.len() as u32;
+            let flit = buffer[0];
+            let output = self.wanted_output(node, &flit);
+            if output < wanting.len() {
+                let (goes, starves) = self.may_go(node, output, self.given.get(&(node, input, channel)).copied(), flit);
+                wanting[output].push((input, goes, starves));
+            }
+        }
+        note(&mut self.samples.buffers[node.index()], now, flits);
+        for (output, wants) in wanting.iter().enumerate() {
+            let link = self.topology.outgoing(node)[output];
+            let is_starved = wants.iter().any(|want| want.2) && !wants.iter().any(|want| want.1);
+            if is_starved && self.wire_free(node, output, now + 1) {
+                note(&mut self.samples.credits[link.index()], now + 1, 1);
+            }
+            if wants.iter().any(|want| want.0 != wants[0].0) {
+                note(&mut self.samples.contention[link.index()], now + 1, 1);
+            }
+        }
+    }
+
+    /// Whether the flit at the front of a buffer can go, and whether it lacks nothing but credit.
+    fn may_go(&mut self, node: NodeId, output: usize, given: Option<(usize, usize)>, flit: Flit) -> (bool, bool) {
+        if let Some((_, channel)) = given {
+            let goes = *self.credit(node, output, channel) > 0;
+            return (goes, !goes);
+        }
+        let hop = self.workload.routes.row(flit.route)[flit.hop];
+        let need = flit.packet.min(self.options.packet_flits());
+        let free: Vec<usize> = (0..self.channels())
+            .filter(|channel| hop.channels >> channel & 1 == 1 && !self.taken.contains_key(&(node, output, *channel)))
+            .collect();
+        (false, !free.is_empty() && free.iter().all(|&channel| *self.credit(node, output, channel) < need))
     }
 
     fn fetch(&mut self, now: u64, node: NodeId, number: usize) {

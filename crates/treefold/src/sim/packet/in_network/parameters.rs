@@ -47,6 +47,8 @@ pub struct Parameters {
     pub waves: Option<u32>,
     /// Cycles that software takes to synchronise.
     pub sync: u64,
+    /// Whether links and tables are sampled.
+    pub samples: bool,
     /// How operands are combined.
     pub reducer: Reducer,
     /// The options, many of which are used as they are given.
@@ -101,6 +103,7 @@ impl Parameters {
             wave_lines: fabric.wave.get() / line,
             waves,
             sync: (fabric.sync_cost.seconds() * machine.clock.hertz()).round() as u64,
+            samples: false,
             reducer: fabric.op.into(),
             fabric: fabric.clone(),
         })

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::levels::Level;
 use super::super::machine::{CYCLE, Occupancy, OutputId, Wire, whole_cycles};
 use super::super::wires::{NEVER, WireId, Wires};
 use super::operand::Operand;
@@ -29,6 +30,8 @@ pub struct Sender {
     pub due: u64,
     pub occupancy: Occupancy,
     turn: usize,
+    /// The packets on it: one, or none; only if it is sampled, and nothing arrives corrupt.
+    taken: Option<Level>,
     /// Sends again what arrives corrupt, if anything does.
     pub retry: Option<Box<Retry>>,
 }
@@ -38,7 +41,8 @@ impl Sender {
     pub fn new(link: LinkEnd, parameters: &Parameters) -> Self {
         let credits = vec![parameters.buffer_flits; parameters.channels];
         let retry = Retry::new(link, parameters).map(Box::new);
-        Self { link, credits, due: NEVER, occupancy: Occupancy::default(), turn: 0, retry }
+        let taken = parameters.samples.then(Level::default);
+        Self { link, credits, due: NEVER, occupancy: Occupancy::default(), turn: 0, taken, retry }
     }
 
     /// Looks up what was sent here since the node was last at work.
@@ -80,12 +84,18 @@ impl Sender {
     #[inline]
     pub fn send(&mut self, now: u64, packet: Packet, wires: &mut Wires<Packet>) {
         let channel = usize::from(packet.channel);
-        self.occupancy.take(now, self.link.wire.overhead * CYCLE + u64::from(packet.flits) * self.link.wire.flit);
+        let parts = self.link.wire.overhead * CYCLE + u64::from(packet.flits) * self.link.wire.flit;
+        self.occupancy.take(now, parts);
         self.turn = (channel + 1) % self.credits.len();
         self.credits[channel] -= packet.flits;
         match &mut self.retry {
             Some(retry) => retry.send(now, packet, wires),
-            None => wires.send(self.link.id, now + self.link.wire.delay, packet.channel, Some(packet), packet.flits),
+            None => {
+                if let Some(taken) = &mut self.taken {
+                    taken.add_span(self.occupancy.last_taken(parts));
+                }
+                wires.send(self.link.id, now + self.link.wire.delay, packet.channel, Some(packet), packet.flits);
+            }
         }
     }
 
@@ -93,6 +103,11 @@ impl Sender {
     #[inline]
     pub fn retry(&mut self, horizon: u64, wires: &mut Wires<Packet>) -> u64 {
         self.retry.as_mut().map_or(NEVER, |retry| retry.advance(horizon, wires))
+    }
+
+    /// Returns the number of packets on the wire over time, if it is sampled.
+    pub fn taken(&self) -> Option<&Level> {
+        self.retry.as_ref().map_or(self.taken.as_ref(), |retry| retry.taken.as_ref())
     }
 
     /// Returns for how long the wire was taken, in parts of a cycle.

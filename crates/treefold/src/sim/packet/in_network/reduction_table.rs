@@ -2,6 +2,7 @@
 //! (in-network paper, sections IV-C and IV-D; its Fig. 5). A deterministic one adds operands in a fixed order, and
 //! holds those that come early.
 
+use super::super::levels::Level;
 use super::operand::Operand;
 use super::packet::{Address, EdgeId};
 use super::parameters::Parameters;
@@ -75,11 +76,16 @@ impl ReductionTable {
         self.entries.len()
     }
 
+    /// Counts the payloads that it holds: sums, and operands that came before their turn.
+    pub fn payloads(&self) -> usize {
+        self.entries.len() + self.early
+    }
+
     /// Adds an empty entry.
     pub fn open(&mut self, address: Address, onward: Option<EdgeId>, expected: u32, pulled: bool, now: u64) {
         let (operand, early) = (Operand::default(), Vec::new());
         self.entries.push(Entry { address, onward, expected, operand, touched: now, pulled, next: 0, early });
-        self.peak = self.peak.max(self.entries.len() + self.early);
+        self.peak = self.peak.max(self.payloads());
     }
 
     /// Adds to the entry of `address`, which is here, in the order of places if they are given; returns it, without
@@ -105,7 +111,7 @@ impl ReductionTable {
             return Some(entry);
         }
         self.entries.push(entry);
-        self.peak = self.peak.max(self.entries.len() + self.early);
+        self.peak = self.peak.max(self.payloads());
         None
     }
 
@@ -118,5 +124,22 @@ impl ReductionTable {
     /// Says when the least recently used entry that may go was touched.
     pub fn oldest(&self) -> Option<u64> {
         self.entries.iter().find(|entry| !entry.pulled).map(|entry| entry.touched)
+    }
+}
+
+/// The payloads that the tables of a switch hold over time.
+#[derive(Debug, Default)]
+pub struct HeldPayloads {
+    pub level: Level,
+    now: usize,
+}
+
+impl HeldPayloads {
+    /// Records how many they hold from cycle `at` on.
+    pub fn count(&mut self, at: u64, payloads: usize) {
+        if payloads != self.now {
+            self.level.add(at, payloads as i64 - self.now as i64);
+            self.now = payloads;
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use super::super::levels::Level;
 use super::super::machine::{CYCLE, Occupancy, whole_cycles};
 use super::super::wires::{Ack, NEVER, Wires};
 use super::mixed;
@@ -103,6 +104,8 @@ pub struct Retry {
     /// The cycle up to which all is done.
     now: u64,
     pub occupancy: Occupancy,
+    /// The packets on the wire: one, or none; only if it is sampled.
+    pub taken: Option<Level>,
     /// Cycles that an acknowledgement may be late: behind a lost one, the next one serves for both.
     patience: u64,
     /// How often in a row it went back to the same packet, and how often it may.
@@ -126,6 +129,7 @@ impl Retry {
             under_way: 0,
             now: 0,
             occupancy: Occupancy::default(),
+            taken: parameters.samples.then(Level::default),
             patience: whole_cycles(u64::from(parameters.packet_flits) * link.wire.flit) + 1,
             tries: 0,
             retries: parameters.fabric.retries,
@@ -198,7 +202,11 @@ impl Retry {
         let way = wire.delay + whole_cycles(parts) + wire.credit_delay;
         kept.overdue = Some(now + way + self.patience);
         self.under_way += 1;
-        self.occupancy.take(now, wire.overhead * CYCLE + parts);
+        let parts = wire.overhead * CYCLE + parts;
+        self.occupancy.take(now, parts);
+        if let Some(taken) = &mut self.taken {
+            taken.add_span(self.occupancy.last_taken(parts));
+        }
         wires.send(self.link.id, now + wire.delay, packet.channel, Some(packet), packet.flits);
     }
 }

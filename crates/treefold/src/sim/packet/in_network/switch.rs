@@ -14,6 +14,7 @@ mod ports;
 
 use std::collections::{HashMap, VecDeque};
 
+use super::super::levels::Level;
 use super::super::machine::{CYCLE, OutputId, whole_cycles};
 use super::super::wires::{NEVER, Wires};
 use super::Shared;
@@ -21,7 +22,7 @@ use super::packet::{Address, Op, Packet};
 use super::parameters::Parameters;
 use super::port::{LinkEnd, Sender};
 use super::reduction::partial;
-use super::reduction_table::ReductionTable;
+use super::reduction_table::{HeldPayloads, ReductionTable};
 use super::retry::Receiver;
 use forwarding::{multicast, onward, over};
 use ports::{Held, Input, Output, Pending, Queued, Target, Waiting};
@@ -33,6 +34,8 @@ pub struct Switch {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     tables: Vec<ReductionTable>,
+    /// The payloads in all tables, if they are sampled.
+    held_payloads: Option<HeldPayloads>,
     /// Acknowledgements that are still expected of multicasts.
     acks: HashMap<Address, u32>,
     /// Time of a flit on the fastest link here, in which a table adds one, in parts of a cycle.
@@ -52,6 +55,7 @@ impl Switch {
             inputs: from_links.chain(from_tables).collect(),
             outputs: outgoing.iter().map(|link| Output::new(link, parameters)).collect(),
             tables: outgoing.iter().map(|_| ReductionTable::default()).collect(),
+            held_payloads: parameters.samples.then(HeldPayloads::default),
             acks: HashMap::new(),
             flit: outgoing.iter().chain(incoming).map(|link| link.wire.flit).min().unwrap_or(CYCLE),
             held: Held::default(),
@@ -72,6 +76,9 @@ impl Switch {
             next = next.min(self.admit(now, shared));
             next = next.min(self.cross(now, shared));
             next = next.min(self.send(now, shared.wires));
+            if let Some(held) = &mut self.held_payloads {
+                held.count(now, self.tables.iter().map(ReductionTable::payloads).sum());
+            }
             let inputs = self.inputs.iter().map(|input| input.due);
             now = inputs.chain(self.outputs.iter().map(|output| output.sender.due)).fold(next, u64::min);
         }
@@ -400,6 +407,11 @@ impl Switch {
     /// Returns the most payloads that a table ever held.
     pub fn table_peak(&self) -> usize {
         self.tables.iter().map(|table| table.peak).max().unwrap_or(0)
+    }
+
+    /// Returns the payloads in all tables over time, if they are sampled.
+    pub fn payloads(&self) -> Option<&Level> {
+        self.held_payloads.as_ref().map(|held| &held.level)
     }
 
     /// Counts the packets that are still here, and the entries and acknowledgements that wait.

@@ -22,7 +22,7 @@ pub(super) struct Grant {
 }
 
 /// Returns a word with the lowest `count` bits set.
-fn low_bits(count: u32) -> u32 {
+pub(super) fn low_bits(count: u32) -> u32 {
     u32::MAX >> (u32::BITS - count)
 }
 
