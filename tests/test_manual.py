@@ -174,6 +174,7 @@ JSON = {
     "bound": ["bound", "dgx2:planes=6"],
     "simulate": ["simulate", "dgx2:planes=6", "-a", "innet-push", "--simulator", "packet", "--size", "4KiB"],
     "compare": ["compare", "ring:4", "--sizes", "1MiB"],
+    "explain": ["explain", "ring:4", "--without", "GPU0 - GPU1"],
     "train": ["train", "ncf", "ring:4", "-a", "ring"],
     "run": ["run", "--local", "2", "--size", "1KiB"],
     "probe": ["probe", "--local", "2", "--seconds", "1.2"],

@@ -79,7 +79,7 @@ def explain(
     Example:
         >>> found = treefold.explain("b4", upgrade={"site0 - site1": "50MB/s"})
         >>> found.now.rate_Bps, found.answer.then.rate_Bps
-        (37500000.0, 37500000.0)
+        (37500000.0, 43750000.0)
 
     """
     network = as_network(network)
@@ -92,17 +92,21 @@ def explain(
     task = _task(network, algorithm, parse_collective(collective), network.rank_names[root], size)
     now = outcome(task, network)
     answer = _answer(task, now, change) if is_asked else None
-    left_out = _left_out(task, now, is_asked, is_whole)
-    parts = ((), (), ()) if left_out else _parts(task, now)
+    return _explanation(task, now, answer, _left_out(task, now, is_asked, is_whole))
+
+
+def _explanation(task: Task, now: Outcome, answer: Answer | None, left_out: str) -> Explanation:
+    """Return the explanation; what `left_out` gives a reason against is left out."""
+    links, failures, found = ((), (), ()) if left_out else _parts(task, now)
     return Explanation(
-        network=network.name,
+        network=task.network.name,
         collective=task.collective,
         simulator="analytic",
-        size_bytes=size,
+        size_bytes=task.size_bytes,
         now=now,
-        links=parts[0],
-        failures=parts[1],
-        limits=parts[2],
+        links=links,
+        failures=failures,
+        limits=found,
         answer=answer,
         left_out=left_out,
     )

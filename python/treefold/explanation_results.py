@@ -197,7 +197,7 @@ class Explanation(Record):
         >>> found
         Explanation(b4, all-reduce of 1GiB: at most 37.5MB/s, 19 links, 31 failures)
         >>> found.failures[0].name, round(found.failures[0].time_factor, 2)
-        ('site0 - site1', 1.5)
+        ('site7 - site9', 1.5)
 
     """
 

@@ -91,7 +91,7 @@ def explain(
     as_json: Json = False,
     network_options: NetworkOptions,
 ) -> None:
-    """Explain what limits a network, what more bandwidth is worth, and what failures cost.
+    """Explain what limits a network, and what failures cost.
 
     A link here is a cable: all links between two nodes, in both directions. Shown are what limits the rate, by how much
     10 % more of each link raises the bound, what the failure of each link and each node costs after replanning, and

@@ -26,7 +26,7 @@ def explain_table(found: Explanation, is_whole: bool = False) -> str:
         >>> from treefold import report
         >>> text = report.explain_table(treefold.explain("ring:4", without="GPU0 - GPU1"))
         >>> text.splitlines()[-3]
-        'the bound is 0.75 x that now, and the plan takes 1.33 x the time'
+        'the bound is 0.75 x that now, and the plan takes 1.34 x the time'
 
     """
     parts = [_now(found)]
