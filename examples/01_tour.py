@@ -1,6 +1,6 @@
-"""A tour: plan, check, really add arrays, compare, draw, look. On a torus of accelerators and on a real WAN, Google's B4.
+"""A tour: plan, check, really add arrays, compare, draw, look. On a torus and on a real WAN, Google's B4.
 
-Run it with `make demo`, or `python examples/01_tour.py`; the pictures and the page go to the folder `demo` where it is run.
+Run it with `make demo`, or `python examples/01_tour.py`; pictures and a page go to the folder `demo` where it is run.
 """
 
 import tempfile

@@ -10,7 +10,7 @@ import treefold
 from commands import command, output, printed, refused
 from treefold import MisfitError, TreefoldError
 from treefold.bounds import collective_bounds_of
-from treefold.cables import Cable, cable_named, cables_of
+from treefold.explaining.cables import Cable, cable_named, cables_of
 from treefold.report import explain_table
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "all-to-all")

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from treefold import _core, auto, explaining
-from treefold.cables import split_upgrade
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Collective, Json, Network, NetworkOptions, Root, one_algorithm
 from treefold.cli.terminal import show, working
 from treefold.collectives import check_has_root
 from treefold.errors import TreefoldError
 from treefold.explaining import QUICK
+from treefold.explaining.cables import split_upgrade
 from treefold.report import explain_table
 
 

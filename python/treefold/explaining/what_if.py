@@ -9,9 +9,9 @@ from treefold import bounds
 from treefold._core import CollectiveBounds, Limit, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
+from treefold.explaining.questions import Change
 from treefold.explanation_results import Outcome
 from treefold.plans import plan
-from treefold.questions import Change
 from treefold.simulation import simulate
 
 _NOISE = {"all-to-all": 2e-4}

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from treefold._core import Topology
-from treefold.cables import Cable, Ends, cable_named
 from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
+from treefold.explaining.cables import Cable, Ends, cable_named
 from treefold.importers.caps import capped_nodes
 
 

@@ -16,15 +16,15 @@ from typing import Any
 from treefold import checks, planning, progress
 from treefold._core import Topology, parse_collective
 from treefold.auto import names
-from treefold.cables import Cable, cables_of
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import MisfitError
+from treefold.explaining.cables import Cable, cables_of
+from treefold.explaining.limits import limits
+from treefold.explaining.questions import Change, change_asked, sites_with_caps
+from treefold.explaining.what_if import Task, after, factor, fraction, outcome, planned
 from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome, TreeLimit
 from treefold.networks import as_network
 from treefold.planning.replan import changes
-from treefold.questions import Change, change_asked, sites_with_caps
-from treefold.tree_limits import limits
-from treefold.what_if import Task, after, factor, fraction, outcome, planned
 
 QUICK = ("mtree", "multitree", "innet-push", "nccl", "direct", "dbtree", "ring")
 """The planners that take milliseconds, of which the fastest plan is taken unless an algorithm is named."""

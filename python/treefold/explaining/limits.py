@@ -6,9 +6,9 @@ from typing import Any
 
 from treefold import planning, progress
 from treefold.errors import MisfitError
+from treefold.explaining.what_if import Task
 from treefold.explanation_results import Outcome, TreeLimit
 from treefold.plans import plan
-from treefold.what_if import Task
 
 _CLOSE = 1e-3
 """The part of a rate that is no loss."""
