@@ -18,9 +18,10 @@ pub struct Samples {
     title: &'static str,
     /// The unit of the values; it is empty for shares, which go from 0 to 1.
     unit: &'static str,
-    /// Of what there are values: `nodes` or `links`.
+    /// The items that the values are of: `nodes` or `links`.
     of: &'static str,
-    /// The mean in each window of the time, a float32 array of nodes or links, in the order of the network, and windows.
+    /// The mean in each window of the time, a float32 array of nodes or links, in the order of the network, and of
+    /// windows.
     values: Py<PyArray2<f32>>,
 }
 

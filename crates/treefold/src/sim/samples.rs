@@ -47,9 +47,9 @@ impl Quantity {
         match self {
             Self::Buffers => "flits in buffers",
             Self::Credits => "share of the time without credit",
-            Self::Contention => "share of the time in which inputs contend",
+            Self::Contention => "share of the time in contention",
             Self::Tables => "bytes in reduction tables",
-            Self::Busy => "share of the time in which links are busy",
+            Self::Busy => "share of the time that links are busy",
         }
     }
 

@@ -121,6 +121,7 @@ impl Node {
     /// Runs ports that contend, and the interfaces if they work `with` them, cycle by cycle; says when they may have
     /// something to do next.
     fn run_group(&mut self, group: &Group, from: u64, horizon: u64, with: bool, shared: &mut Shared) -> u64 {
+        self.router.sample_before(from, &group.inputs, &group.outputs);
         let mut now = from;
         while now < horizon {
             now = self.cycle(now, group, with, shared);

@@ -111,7 +111,10 @@ impl Router {
                 return Stretch::Done(now);
             }
             match self.pass_on(Slot { input, channel: index }, output, now, horizon, shared) {
-                0 => return Stretch::Disturbed(now),
+                0 => {
+                    self.sample_before(now, &[input], &[output]);
+                    return Stretch::Disturbed(now);
+                }
                 moved => now += u64::from(moved),
             }
             if self.buffer(input, index).packets.is_empty() {
@@ -171,7 +174,7 @@ impl Router {
                 self.outputs[wanted].take_credits(at, shared.wires);
             }
             self.allocate(&[input]);
-            self.sample_port(at, Pair { input, output: wanted });
+            self.sample(at, &[input], &[wanted]);
         }
         if self.buffer(input, index).allocated {
             self.inputs[input].ready |= 1 << index;

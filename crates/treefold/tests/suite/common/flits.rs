@@ -81,8 +81,8 @@ struct World<'a> {
     samples: Samples,
 }
 
-/// What it sees in each cycle: of each node the flits in its buffers, and of each link whether it is free and flits want
-/// it, all of them in vain for want of credit, and whether flits of two or more inputs want it.
+/// What it sees in each cycle: of each node the flits in its buffers, and of each link whether it is free and flits
+/// want it, all of them in vain for want of credit, and whether flits of two or more inputs want it.
 #[derive(Default)]
 pub struct Samples {
     pub buffers: Vec<Vec<u32>>,

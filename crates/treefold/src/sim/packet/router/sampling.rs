@@ -2,18 +2,18 @@
 //! it starves for credit and in which inputs contend for it.
 //!
 //! What the end of a cycle shows counts for the next one, when the switch is allocated. A link starves if its wire is
-//! free and flits want it, all of them in vain for want of credit: a flit's virtual channel has none, or a packet's head
-//! finds a free channel, and none with room for the whole packet. Inputs contend if two or more have flits for the link
-//! at the front of buffers. Where an interface is on the wire, it starves if the interface could send but for credit.
+//! free and flits want it, all of them in vain for want of credit: a flit's virtual channel has none, or the head of a
+//! packet finds a free channel, and none with room for the whole packet. Inputs contend if two or more have flits for
+//! the link at the front of buffers. Where an interface is on the wire, it starves if the interface could send but for
+//! credit.
 //!
-//! Flits that go in runs (`stream`) have the link to themselves, and credit; so only cycles by the rules, and heads of
-//! packets, need a look at what waits.
+//! Flits that go in runs (`stream`) have the link to themselves, and credit; so what waits is looked at only in cycles
+//! by the rules, when heads come, and where runs end.
 
 use super::allocation::low_bits;
 use super::{Buffer, Output, Router};
 use crate::sim::packet::levels::{Condition, Level};
 use crate::sim::packet::machine::{InputId, OutputId};
-use crate::sim::packet::stream::Pair;
 
 /// The samples of a router.
 #[derive(Debug)]
@@ -102,10 +102,12 @@ impl Router {
         }
     }
 
-    /// Looks at the end of cycle `now` at what an input wants of the output that it has to itself.
+    /// Looks at what the cycle before `now` has left, where flits have gone in runs until then.
     #[inline]
-    pub fn sample_port(&mut self, now: u64, Pair { input, output }: Pair) {
-        self.sample(now, &[input], &[output]);
+    pub fn sample_before(&mut self, now: u64, inputs: &[InputId], outputs: &[OutputId]) {
+        if let Some(before) = now.checked_sub(1) {
+            self.sample(before, inputs, outputs);
+        }
     }
 
     /// Records from when on an interface that is on the wire waits for nothing but credit, as seen in cycle `now`.
