@@ -18,6 +18,7 @@ EXTRAS = {
     "pandas": Extra("pandas", "pandas"),
     "mpi": Extra("mpi4py", "mpi4py"),
     "torch": Extra("PyTorch", "torch"),
+    "widget": Extra("anywidget", "anywidget"),
 }
 """The packages by the names of their extras."""
 

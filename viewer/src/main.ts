@@ -145,9 +145,13 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     else if (!justTime) words();
     else transport.note();
     clearTimeout(saving);
-    saving = window.setTimeout(() => history.replaceState(null, "", `#${hashOf(store.state, first)}`), 200);
+    saving = window.setTimeout(() => keep(hashOf(store.state, first)), 200);
   });
-  addEventListener("hashchange", () => store.set({ ...first, ...fromHash(location.hash, first, data.scenes.length) }));
+  const follow = (hash: string) => store.set({ ...first, ...fromHash(hash, first, data.scenes.length) });
+  addEventListener("message", (event) => {
+    if (event.source === parent && typeof event.data?.treefold === "string") follow(event.data.treefold);
+  });
+  addEventListener("hashchange", () => follow(location.hash));
   addEventListener("resize", resize);
   addEventListener("keydown", (event) => onKey(event, store, longest(), () => parts.help.showModal()));
 
@@ -162,6 +166,12 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
   if (document.readyState === "loading") await new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
   requestAnimationFrame(frame);
   await build();
+}
+
+/** Keep a state in the address of the page, or tell it to the notebook that shows the page. */
+function keep(hash: string): void {
+  if (parent === window) history.replaceState(null, "", `#${hash}`);
+  else parent.postMessage({ treefold: hash }, "*");
 }
 
 /** Put the pictures of all panes beside each other, with their labels. */

@@ -1,6 +1,7 @@
 """The command `view`: a page that shows plans, as a file or from a server."""
 
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 
 from treefold import networks
-from treefold._core import Plan, Topology
+from treefold._core import Plan, Topology, Trace
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.options import (
     CollectiveOptions,
@@ -20,6 +21,7 @@ from treefold.cli.options import (
 from treefold.cli.terminal import notify, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
+from treefold.files.traces import load_trace
 from treefold.files.writing import check_writable
 from treefold.viewing import Page
 from treefold.viewing import view as make_page
@@ -40,6 +42,10 @@ class Shown:
             help="The size of the vector, or several: a list such as 1MiB,3MiB, or a range such as 32KiB:64MiB; by "
             "default the size that each plan was made for, or 64MiB.",
         ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Show this trace of the plan, which 'treefold run --trace' wrote, beside the prediction."),
     ] = None
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on the loopback address; the default without -o.")
@@ -90,11 +96,13 @@ def view(
             raise TreefoldError(f"--serve and -o {shown.output}: a page is served or written; drop one of the two")
         check_writable(shown.output)
     loaded = [_loaded(source, (what, planner, network_options), network_options) for source in sources]
+    measured = [] if shown.trace is None else [_measured(shown.trace, loaded)]
     with working("simulating"):
         page = make_page(
             *loaded,
+            *measured,
             algorithm=",".join(algorithms or ["auto"]),
-            size_bytes=shown.size,
+            size_bytes=shown.size if shown.size or not measured else measured[0].size_bytes,
             simulator=simulator_options.asked("flow").named,
             link_model=networks.link_model_of(simulator_options.link_model),
             **what.asked(),
@@ -115,6 +123,15 @@ def _loaded(source: str, given: tuple[object, ...], network_options: NetworkOpti
     if flags := flags_given(*given):
         raise TreefoldError(f"{source} is already a plan; drop {', '.join(flags)}")
     return load_plan(source)
+
+
+def _measured(path: Path, loaded: Sequence[Plan | Topology]) -> Trace:
+    """Return the trace of a run of the only plan."""
+    if len(loaded) != 1 or not isinstance(loaded[0], Plan):
+        raise TreefoldError(
+            f"--trace {path}: give the file of the one plan that was run, as 'treefold plan -o' wrote it"
+        )
+    return load_trace(path, loaded[0])
 
 
 def _serve(page: Page, port: int) -> None:

@@ -15,6 +15,7 @@ from treefold.viewing.built import asset
 from treefold.viewing.columns import pack
 from treefold.viewing.networks import network_document
 from treefold.viewing.scenes import Scene, scene_columns, scene_document, trees_that_fit
+from treefold.viewing.widget import widget_of
 
 _MOST_SHOWN = 2
 
@@ -56,6 +57,18 @@ class Page:
 
         """
         write_text_atomically(path, self.html)
+
+    def widget(self, height: int = 720) -> Any:
+        """Return the page as a Jupyter widget, whose `state` tells and sets what the page shows.
+
+        Args:
+            height: How high the widget is, in pixels.
+
+        Raises:
+            TreefoldError: If anywidget is not installed; it comes with the extra `widget`.
+
+        """
+        return widget_of(self.html, height)
 
     def _repr_html_(self) -> str:
         frame = 'style="width:100%;height:720px;border:1px solid #ccc" sandbox="allow-scripts allow-downloads"'

@@ -57,9 +57,10 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "network": network,
         "algorithm": plan.algorithm,
         "collective": plan.collective,
-        "size_bytes": _size(scene),
+        "size_bytes": scene.trace.size_bytes,
         "simulator": "measured" if scene.prediction is None else scene.prediction.simulator,
         "time_s": trace.time_s,
+        "clock_uncertainty_s": trace.clock_uncertainty_s,
         **_limit(scene),
         "mean_utilization": trace.utilization.mean,
         "max_utilization": trace.utilization.max,
@@ -73,15 +74,11 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
     }
 
 
-def _size(scene: Scene) -> int:
-    return scene.trace.size_bytes if scene.prediction is None else scene.prediction.size_bytes
-
-
 def _limit(scene: Scene) -> dict[str, Any]:
     """Return what bounds the time at this size, and the numbers of the links that bound large vectors."""
     plan = scene.plan
     asked = (plan.collective, plan.root or 0, plan.blocks)
-    here = bound_at(plan.topology, _size(scene), *asked)
+    here = bound_at(plan.topology, scene.trace.size_bytes, *asked)
     large = bound_at(plan.topology, _LARGE_BYTES, *asked)
     numbers: dict[str, list[int]] = {}
     for number, link in enumerate(plan.topology.links()):

@@ -55,6 +55,8 @@ export interface Scene {
   /** `analytic`, `flow`, `packet` or `measured`. */
   simulator: string;
   time_s: number;
+  /** How far the clocks of a measured run may have been apart; 0 if it is simulated. */
+  clock_uncertainty_s: number;
   bound_s: number;
   /** What limits the time at this size, as the end of a sentence. */
   limited_by: string;

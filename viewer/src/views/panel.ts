@@ -42,6 +42,7 @@ function facts(model: Model): HTMLElement[] {
   const idle = model.busy.reduce((count, each) => count + (each === 0 ? 1 : 0), 0);
   const parts = [
     ...fact("Time", `${time(scene.time_s)}, ${scene.simulator === "measured" ? "measured" : `by ${scene.simulator}`}`, scene.time_s),
+    ...(scene.clock_uncertainty_s ? fact("Clocks", `may differ by ${time(scene.clock_uncertainty_s)}`, scene.clock_uncertainty_s) : []),
     ...fact("Bound", scene.time_s > 0 ? `${time(scene.bound_s)}: the plan is at ${share(scene.bound_s / scene.time_s)}` : "none", scene.bound_s),
     ...fact("Links used", `${share(scene.mean_utilization)} on average, ${share(scene.max_utilization)} at most`, scene.mean_utilization),
     ...fact("Idle links", `${idle} of ${model.busy.length} carry nothing`, idle),
