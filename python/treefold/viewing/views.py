@@ -51,12 +51,13 @@ def view(
         raise TreefoldError("there is nothing to view; give a plan, or a network such as torus:8x8")
     names = algorithm.split(",") if isinstance(algorithm, str) else [*algorithm]
     used, sizes = simulator_of(simulator, "flow"), _sizes(size_bytes)
-    scenes = [_of_trace(source) for source in sources if isinstance(source, Trace)]
+    scenes: list[Scene] = []
     planned = [(source, size) for size in sizes for source in sources if not isinstance(source, Trace)]
     for number, (source, size) in enumerate(planned):
         with progress.working_on(f"plan {number + 1} of {len(planned)}", number / len(planned), 1 / len(planned)):
             for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
                 scenes.append(_simulated(plan, size, used, link_model))
+    scenes += [_of_trace(source) for source in sources if isinstance(source, Trace)]
     return Page(_title(scenes) if title is None else title, _labelled(scenes))
 
 
@@ -83,14 +84,18 @@ def _simulated(plan: Plan, size_bytes: int | str | None, simulator: Simulator, l
 
 
 def _of_trace(trace: Trace) -> Scene:
-    return Scene(f"measured: {trace.plan.algorithm}, {format_size(trace.size_bytes)}", trace.plan, trace, None)
+    return Scene(f"{trace.plan.algorithm}, {format_size(trace.size_bytes)}", trace.plan, trace, None)
 
 
 def _labelled(scenes: Sequence[Scene]) -> tuple[Scene, ...]:
-    """Return the scenes with their networks in their labels, if these differ."""
-    if len({scene.plan.topology.name for scene in scenes}) == 1:
-        return tuple(scenes)
-    return tuple(replace(scene, label=f"{scene.label}, {scene.plan.topology.name}") for scene in scenes)
+    """Return the scenes with labels that also say the network, and what is predicted, where that differs."""
+    has_measured = any(scene.prediction is None for scene in scenes)
+    before = {True: "predicted: " if has_measured else "", False: "measured: "}
+    has_networks = len({scene.plan.topology.name for scene in scenes}) > 1
+    after = {scene: f", {scene.plan.topology.name}" if has_networks else "" for scene in scenes}
+    return tuple(
+        replace(scene, label=f"{before[scene.prediction is not None]}{scene.label}{after[scene]}") for scene in scenes
+    )
 
 
 def _title(scenes: Sequence[Scene]) -> str:

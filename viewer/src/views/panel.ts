@@ -11,11 +11,10 @@ import { endOf, followersOf } from "./timeline";
 /** Fill the panel with the summaries of what is shown and with what is selected. */
 export function fillPanel(host: HTMLElement, models: Model[], store: Store, chart: HTMLElement | null): void {
   const { selected } = store.state;
-  const parts: Node[] = models.map((model, pane) => summary(model, store, pane, models));
   const model = selected && models[selected.pane];
-  if (selected && model) parts.unshift(details(model, selected, store));
+  const parts: Node[] = selected && model ? [details(model, selected, store)] : [];
   if (chart) parts.push(chart);
-  host.replaceChildren(...parts);
+  host.replaceChildren(...parts, ...models.map((each, pane) => summary(each, store, pane, models)));
 }
 
 function summary(model: Model, store: Store, pane: number, models: Model[]): HTMLElement {

@@ -96,7 +96,7 @@ export function timelineIn(host: HTMLElement, model: Model, store: Store, pane: 
       context.fillStyle = css(theme.accent, 0.18);
       context.fillRect(0, at * ROW, canvas.clientWidth, ROW);
     }
-    if (model.scene.trees_here < model.scene.trees) drawHeat(context, theme, link, at);
+    if (!model.transfers.count || model.scene.trees_here < model.scene.trees) drawHeat(context, theme, link, at);
     const [from, to] = shownPart(state, longest);
     const { transfers } = model;
     const lanes = row(transfers.lanesOfLink, link);
@@ -131,7 +131,7 @@ export function timelineIn(host: HTMLElement, model: Model, store: Store, pane: 
     context.strokeRect(x0, at * ROW + (ROW - BAR) / 2, Math.max(x1 - x0 - gap, 1), BAR);
   }
 
-  /** Where the page has only some trees: how busy the link is with all of them. */
+  /** Where the page has only some transfers, or none: how busy the link is with all of them. */
   function drawHeat(context: CanvasRenderingContext2D, theme: Theme, link: number, at: number): void {
     const width = model.scene.time_s / model.windows;
     for (let window = 0; window < model.windows; window++) {
