@@ -54,7 +54,7 @@ def test_examples_print_what_stands_beside_them(example, tmp_path):
 CORE = (
     *(treefold.Topology, treefold.Plan, treefold.Trace),
     *(_core.Tree, _core.Edge, _core.Node, _core.Link, _core.LinkUse, _core.Schedule),
-    *(_core.TreeShape, _core.Pipeline, _core.Utilization),
+    *(_core.TreeShape, _core.Pipeline, _core.Utilization, _core.PathSummary),
 )
 """The public classes of the core."""
 NEED_TORCH = {"treefold.training.from_torch", "treefold.runtime.from_store"}

@@ -108,7 +108,7 @@ fn add<T: Element>(columns: &Bound<'_, PyDict>, name: &str, values: impl Iterato
 pub fn number(what: &str, given: &Whole) -> PyResult<usize> {
     given.value.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
         let written = &given.written;
-        TreefoldError::new_err(format!("{what} {written} does not exist; numbers of {what}s are counted from 0"))
+        TreefoldError::new_err(format!("there is no {what} {written}; {what}s are counted from 0"))
     })
 }
 

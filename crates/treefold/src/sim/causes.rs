@@ -5,8 +5,10 @@
 //! node, up to its own chunk, and what earlier phases have brought there. *The link*: an earlier transfer that left the
 //! node, or that was on a link of its route. Of these it takes the one that ended last, at its start at the latest; data
 //! end when they are received, and links when the last byte has left. Where two end at once, data of its own trees come
-//! first, then links, then earlier phases. If even the last one ended a good while before the start, it waited for what
-//! plans do not say, such as an interface that enters its steps in order: then *any arrival* at the node counts, too.
+//! first, then the chunk before it, then an earlier step on its port (the first link of its route), earlier phases, and
+//! other links. If even the last one ended a good while before the start, it waited for what plans do not say, such as an
+//! interface that enters its steps in order: then *any arrival* at the node counts, too. Simulators start a transfer in
+//! the very moment in which something ends, so that times are compared as they are, without a tolerance.
 //!
 //! Trees are walked once. All else is one sweep over starts and ends in the order of their times, which keeps the last
 //! end on each link and at each node, and the last arrivals of each phase. No chain of causes is a circle: a cause starts
@@ -19,9 +21,6 @@ use super::listing::{Listed, Listing};
 use super::trace::Transfer;
 use crate::plan::{Draft, Edge, LaneRoutes, for_each_message, halves};
 use crate::topology::{LinkId, NodeId};
-
-/// Times that differ by less than this part of the whole trace are the same.
-pub const SAME_TIME: f64 = 1e-9;
 
 /// The part of a transfer's own time, from its start to its receipt, that may pass between the end of its cause and its
 /// start without a further reason: what a machine needs to react.
@@ -47,9 +46,7 @@ const REACTION: f64 = 1.0 / 16.0;
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 pub fn causes(plan: &Draft, transfers: &[Transfer], listing: &Listing) -> Vec<Option<Listed>> {
-    let latest = transfers.iter().map(|transfer| transfer.received).max().unwrap_or_default();
-    let tolerance = SAME_TIME * latest.get();
-    let mut search = Search { plan, transfers, listing, tolerance, cause: vec![None; listing.len()] };
+    let mut search = Search { plan, transfers, listing, cause: vec![None; listing.len()] };
     search.follow_trees();
     search.sweep();
     search.cause
@@ -64,7 +61,6 @@ struct Search<'a> {
     plan: &'a Draft,
     transfers: &'a [Transfer],
     listing: &'a Listing,
-    tolerance: f64,
     cause: Vec<Option<Listed>>,
 }
 
@@ -74,6 +70,11 @@ struct End {
     number: Listed,
     start: f64,
     end: f64,
+}
+
+/// Returns the departure of a transfer.
+fn sent(number: Listed, transfer: &Transfer) -> End {
+    End { number, start: transfer.start.get(), end: transfer.sent.get() }
 }
 
 impl<'a> Search<'a> {
@@ -134,7 +135,7 @@ impl<'a> Search<'a> {
             passed += awaited[passed..].iter().take_while(|&&(other, _)| other <= chunk).count();
             let Some(&(_, last)) = awaited[..passed].last() else { continue };
             let known = self.cause[number].map_or(f64::NEG_INFINITY, |known| self.get(known).received.get());
-            let is_before = last.end <= start.get() + self.tolerance && last.start <= start.get();
+            let is_before = last.end <= start.get() && last.start <= start.get();
             if is_before && last.end > known && last.number != number {
                 self.cause[number] = Some(last.number);
             }
@@ -145,19 +146,18 @@ impl<'a> Search<'a> {
     fn sweep(&mut self) {
         let routes = LaneRoutes::new(&self.plan.topology, &self.plan.lanes);
         let starts = self.ordered(|transfer| transfer.start.get());
-        let sent = self.ordered(|transfer| transfer.sent.get());
+        let left = self.ordered(|transfer| transfer.sent.get());
         let received = self.ordered(|transfer| transfer.received.get());
-        let (mut sent, mut received) = (sent.into_iter().peekable(), received.into_iter().peekable());
+        let (mut left, mut received) = (left.into_iter().peekable(), received.into_iter().peekable());
         let mut ended = Ended::new(self.plan);
         for number in starts {
             let transfer = self.get(number);
-            let limit = transfer.start.get() + self.tolerance;
-            while let Some(left) = sent.next_if(|&left| self.get(left).sent.get() <= limit) {
-                ended.leave(self.plan, self.get(left), left, &routes);
+            let limit = transfer.start.get();
+            while let Some(other) = left.next_if(|&other| self.get(other).sent.get() <= limit) {
+                ended.leave(self.plan, self.get(other), other, &routes);
             }
-            while let Some(arrived) = received.next_if(|&arrived| self.get(arrived).received.get() <= limit) {
-                let phase = self.get(arrived).phase;
-                ended.arrive(self.target(arrived), phase, self.received(arrived));
+            while let Some(other) = received.next_if(|&other| self.get(other).received.get() <= limit) {
+                ended.arrive(self.target(other), self.get(other).phase, self.received(other));
             }
             self.cause[number] = self.last_of(number, &ended, routes.of(transfer.lane));
         }
@@ -176,6 +176,15 @@ impl<'a> Search<'a> {
         self.plan.lanes.ends_of(self.get(number).lane).1
     }
 
+    /// Returns the departure of the chunk before a transfer on the same edge, if that had left.
+    fn chunk_before(&self, number: Listed) -> Option<End> {
+        let before = Listed::new(number.get().checked_sub(1)?);
+        let [earlier, later] = [before, number].map(|number| self.get(number));
+        let edge = |transfer: &Transfer| (transfer.tree, transfer.reduces, transfer.lane);
+        let has_left = earlier.sent <= later.start;
+        (edge(earlier) == edge(later) && has_left).then(|| sent(before, earlier))
+    }
+
     /// Returns what a transfer waited for last, now that so much has ended.
     fn last_of(&self, number: Listed, ended: &Ended, route: &[LinkId]) -> Option<Listed> {
         let transfer = self.get(number);
@@ -183,18 +192,22 @@ impl<'a> Search<'a> {
         let mut last = self.cause[number].map(|known| self.received(known));
         let mut consider = |other: Option<End>| {
             let found = other.filter(|other| other.start < transfer.start.get());
-            let since = last.map_or(f64::NEG_INFINITY, |last| last.end + self.tolerance);
+            let since = last.map_or(f64::NEG_INFINITY, |last| last.end);
             last = found.filter(|other| other.end > since).or(last);
             last
         };
+        consider(self.chunk_before(number));
+        let is_earlier = |other: &Transfer| (other.phase, other.step) < (transfer.phase, transfer.step);
+        let of_port = route.first().and_then(|&port| ended.from_port[port]);
+        consider(of_port.filter(|other| is_earlier(self.get(other.number))));
+        consider(ended.arrived_before(source, transfer.phase));
         for &link in route {
             consider(ended.on_link[link].filter(|&other| self.target(other.number) != source));
         }
         consider(ended.from_node[source]);
-        consider(ended.arrived_before(source, transfer.phase));
         let since = consider(None).map_or(0.0, |last| last.end);
         let own = (transfer.received - transfer.start).get();
-        if transfer.start.get() - since > (REACTION * own).max(self.tolerance) {
+        if transfer.start.get() - since > REACTION * own {
             consider(ended.arrived(source));
         }
         last.map(|last| last.number)
@@ -203,6 +216,8 @@ impl<'a> Search<'a> {
 
 /// What has ended last, up to a time.
 struct Ended {
+    /// What has left each link that is the first of its route.
+    from_port: Vec<Option<End>>,
     /// What has left each link.
     on_link: Vec<Option<End>>,
     /// What has left each node.
@@ -215,13 +230,16 @@ struct Ended {
 impl Ended {
     fn new(plan: &Draft) -> Self {
         let (nodes, links) = (plan.topology.nodes().len(), plan.topology.links().len());
-        Self { on_link: vec![None; links], from_node: vec![None; nodes], at_node: vec![Vec::new(); nodes] }
+        let [from_port, on_link] = [vec![None; links], vec![None; links]];
+        Self { from_port, on_link, from_node: vec![None; nodes], at_node: vec![Vec::new(); nodes] }
     }
 
     fn leave(&mut self, plan: &Draft, transfer: &Transfer, number: Listed, routes: &LaneRoutes) {
-        let end = End { number, start: transfer.start.get(), end: transfer.sent.get() };
+        let end = sent(number, transfer);
         self.from_node[plan.lanes.ends_of(transfer.lane).0] = Some(end);
-        routes.of(transfer.lane).iter().for_each(|&link| self.on_link[link] = Some(end));
+        let route = routes.of(transfer.lane);
+        route.iter().take(1).for_each(|&port| self.from_port[port] = Some(end));
+        route.iter().for_each(|&link| self.on_link[link] = Some(end));
     }
 
     fn arrive(&mut self, node: NodeId, phase: u16, end: End) {

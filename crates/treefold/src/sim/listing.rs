@@ -121,7 +121,7 @@ impl Listing {
     pub fn transfers_of_tree(&self, tree: usize) -> Result<Vec<u32>> {
         let trees = self.half_start.len() / 2;
         if tree >= trees {
-            bail!("tree {tree} is not one of the plan's, which has {trees}; they are counted from 0");
+            bail!("there is no tree {tree}; the plan has {trees}, counted from 0");
         }
         let [up, down] = Direction::BOTH.map(|direction| self.edges_of(tree, direction));
         Ok(self.of_edges(up.start..down.end))
@@ -141,14 +141,14 @@ impl Listing {
     /// # let plan = planners::plan("ring", &ring, &Options::default())?;
     /// let trace = flow::simulate(&plan, Bytes::known(4096), Watch::TRANSFERS)?;
     /// let listing = Listing::new(&plan, &trace.transfers)?;
-    /// assert_eq!(listing.transfers_of_link(&plan, 0)?.len(), 6);
+    /// assert_eq!(listing.transfers_of_link(&plan, 1)?.len(), 6);
     /// assert!(listing.transfers_of_link(&plan, 8).is_err());
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn transfers_of_link(&self, plan: &Draft, link: usize) -> Result<Vec<u32>> {
         let links = plan.topology.links().len();
         if link >= links {
-            bail!("link {link} is not one of the network's, which has {links}; they are counted from 0");
+            bail!("there is no link {link}; the network has {links}, counted from 0");
         }
         let routes = crate::plan::LaneRoutes::new(&plan.topology, &plan.lanes);
         let lanes = (0..routes.count() as u32).map(crate::plan::LaneRef::from_index);
@@ -236,7 +236,7 @@ fn by_tree(plan: &Draft, transfers: &[Transfer]) -> Result<ByTree> {
     let mut first = vec![0u32; trees + 1];
     for (number, transfer) in transfers.iter().enumerate() {
         let Some(count) = first[1..].get_mut(transfer.tree as usize) else {
-            bail!("transfer {number} is of tree {}, but the plan has {trees} trees", transfer.tree);
+            bail!("transfer {number} is of tree {}, but the plan has {trees}, counted from 0", transfer.tree);
         };
         *count += 1;
     }

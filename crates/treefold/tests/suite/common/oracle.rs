@@ -36,6 +36,13 @@ pub struct Message {
     pace: f64,
 }
 
+impl Message {
+    /// The messages that must have been received, or must have left, before it leaves.
+    pub fn waits_for(&self) -> impl Iterator<Item = usize> {
+        self.awaits.iter().chain(&self.behind).copied()
+    }
+}
+
 /// When a message began to leave, had left, and was received.
 pub type Times = [f64; 3];
 
