@@ -6,6 +6,7 @@
 mod bounds;
 mod collective;
 mod columns;
+mod link_use;
 mod options;
 mod packet;
 mod plan;
@@ -128,6 +129,8 @@ mod _core {
     #[pymodule_export]
     use super::columns::PathSummary;
     #[pymodule_export]
+    use super::link_use::{LinkUse, Utilization};
+    #[pymodule_export]
     use super::options::{option_schema, plan_schema, read_options};
     #[pymodule_export]
     use super::packet::{FlitFormats, PacketRun, PacketRuns, RegionEntry, simulate_packet_together, unread_options};
@@ -158,7 +161,7 @@ mod _core {
     #[pymodule_export]
     use super::topology::{Topology, described_topology, read_topology};
     #[pymodule_export]
-    use super::trace::{LinkUse, Trace, Utilization};
+    use super::trace::Trace;
     #[pymodule_export]
     use super::trees::{Edge, Link, Node, Tree};
 }

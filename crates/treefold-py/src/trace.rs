@@ -13,6 +13,7 @@ use treefold::sim::listing::{Listed, Listing};
 use treefold::sim::trace::Transfer;
 
 use crate::columns::{PathSummary, add_edges, add_lanes, add_transfers, number, window_count};
+use crate::link_use::{LinkUse, Utilization};
 use crate::options::Whole;
 use crate::plan::Plan;
 use crate::samples::samples_over;
@@ -65,57 +66,6 @@ impl Trace {
         let (plan, listing) = self.listed(py)?;
         let causes = self.causes(py, plan, listing);
         Ok(py.detach(|| critical_path(&self.trace, listing, causes)))
-    }
-}
-
-/// The utilization of links, from 0 to 1.
-///
-/// A link's utilization is the time that its messages would occupy it at its full bandwidth, overheads included,
-/// divided by the time of the collective.
-///
-/// Example:
-///     >>> used = treefold.trace(treefold.plan("line:2", "ring"), size_bytes=1 << 30).utilization
-///     >>> round(used.mean, 3), round(used.max, 3)
-///     (1.0, 1.0)
-#[pyclass(frozen, get_all, eq, module = "treefold")]
-#[derive(PartialEq)]
-pub struct Utilization {
-    /// The mean over all links.
-    mean: f64,
-    /// The utilization of the busiest link.
-    max: f64,
-}
-
-#[pymethods]
-impl Utilization {
-    fn __repr__(&self) -> String {
-        format!("Utilization(mean={:.4}, max={:.4})", self.mean, self.max)
-    }
-}
-
-/// The time for which a link was busy.
-///
-/// Example:
-///     >>> [first, *others] = treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).links()
-///     >>> first.source, first.target, first.busy_s, first.full_rate_s
-///     ('GPU0', 'GPU1', 3.839999999999999e-07, 3.84e-07)
-#[pyclass(frozen, get_all, module = "treefold")]
-pub struct LinkUse {
-    /// The name of the node where the link starts.
-    source: String,
-    /// The name of the node where the link ends.
-    target: String,
-    /// The seconds in which the link carried data, at whatever rate.
-    busy_s: f64,
-    /// The seconds that the link would have needed at its full rate, overheads included.
-    full_rate_s: f64,
-}
-
-#[pymethods]
-impl LinkUse {
-    fn __repr__(&self) -> String {
-        let busy = treefold::units::format_seconds(self.busy_s);
-        format!("LinkUse({:?} -> {:?}, busy for {busy})", self.source, self.target)
     }
 }
 
@@ -276,8 +226,8 @@ impl Trace {
 
     /// Return the numbers of the transfers on the critical path as a NumPy array, from the first to the last.
     ///
-    /// The path ends with the transfer that was received last, and each transfer of it is the cause of the next. It says
-    /// why the collective takes as long as it takes. Numbers are those of `columns`.
+    /// The path ends with the transfer that was received last, and each transfer of it is the cause of the next. It
+    /// says why the collective takes as long as it takes. Numbers are those of `columns`.
     ///
     /// Example:
     ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).critical_path().tolist()
