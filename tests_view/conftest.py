@@ -65,9 +65,12 @@ class Opened:
     def show(self, **state: str) -> None:
         """Change what is shown, as a link to the page does; values are JSON."""
         text = "&".join(f"{name}={value}" for name, value in state.items())
-        self.page.evaluate("text => { location.hash = text }", text)
-        self.page.wait_for_timeout(60)
-        self.settle()
+        self.page.evaluate(
+            "text => new Promise(done => {"
+            "addEventListener('hashchange', () => requestAnimationFrame(() => requestAnimationFrame(done)), { once: true });"
+            "location.hash = text; })",
+            text,
+        )
 
     def fact(self, term: str, pane: int | None = None) -> float:
         """Return the exact value that the panel gives for a term."""
