@@ -67,7 +67,8 @@ class Opened:
         text = "&".join(f"{name}={value}" for name, value in state.items())
         self.page.evaluate(
             "text => new Promise(done => {"
-            "addEventListener('hashchange', () => requestAnimationFrame(() => requestAnimationFrame(done)), { once: true });"
+            "const drawn = () => requestAnimationFrame(() => requestAnimationFrame(done));"
+            "addEventListener('hashchange', drawn, { once: true });"
             "location.hash = text; })",
             text,
         )
