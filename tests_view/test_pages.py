@@ -210,7 +210,7 @@ def _pixels(page) -> np.ndarray:
 
 
 def test_the_gpu_and_the_canvas_draw_the_same(opened, browser, browser_without_webgl):
-    """Where WebGL is computed in software, the page prefers the canvas; here it is made to use the GPU's ways."""
+    """The page prefers the canvas where WebGL is computed in software; here it is made to use the GPU's ways."""
     made = view("torus:4x4", algorithm="multitree", size_bytes="1MiB")
     state = "time=2e-5&colour=%22tree%22&selected=%7B%22kind%22:%22node%22,%22at%22:5,%22pane%22:0%7D"
     pages = {

@@ -312,7 +312,7 @@ impl Trace {
     /// Example:
     ///     >>> busy = treefold.trace(treefold.plan("line:4", "ring"), size_bytes=4096).busy(3)
     ///     >>> busy.shape, round(float(busy[0].mean()), 2)
-    ///     ((6, 3), 0.3)
+    ///     ((6, 3), 0.2)
     fn busy<'py>(&self, py: Python<'py>, windows: Whole) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let plan = self.plan.get().sound()?;
         let links = plan.topology.links().len();
@@ -370,8 +370,8 @@ impl Trace {
     ///     TreefoldError: If there is no such link.
     ///
     /// Example:
-    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).transfers_of_link(0).tolist()
-    ///     [0, 5, 8, 9, 13, 16]
+    ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).transfers_of_link(1).tolist()
+    ///     [3, 6, 13, 17, 20, 22]
     fn transfers_of_link<'py>(&self, py: Python<'py>, link: Whole) -> PyResult<Column<'py, u32>> {
         let (plan, listing) = self.listed(py)?;
         let link = number("link", &link)?;

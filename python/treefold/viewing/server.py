@@ -25,6 +25,8 @@ class PageServer:
     """A server of one page; `address` is what a browser opens."""
 
     def __init__(self, page: Page, port: int = 0) -> None:
+        if not 0 <= port < 1 << 16:
+            raise TreefoldError(f"port {port} is not a port; choose one between 1024 and 65535, or 0 for any")
         self._secret = secrets.token_urlsafe(12)
         document, blocks = page_parts(page.title, page.scenes, is_served=True)
         self._text = page_text(document, blocks).encode()
