@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treefold import networks
+from treefold import auto, networks
 from treefold._core import Plan, Topology, Trace
-from treefold.cli.groups import expanded, flags_given
+from treefold.cli.groups import completing, expanded, flags_given
 from treefold.cli.options import (
     CollectiveOptions,
     NetworkOptions,
@@ -83,6 +83,7 @@ def view(
             "--algorithm",
             "-a",
             help="The algorithms that plan for the networks, separated by commas; by default auto.",
+            autocompletion=completing(auto.names()),
         ),
     ] = None,
     *,

@@ -7,6 +7,7 @@ so that no page of another site can (DNS rebinding).
 
 import html
 import secrets
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -64,7 +65,7 @@ class PageServer:
         if rest == "":
             return self._text, "text/html; charset=utf-8"
         kind, _, number = rest.partition("/")
-        if kind != "scenes" or not number.isdecimal() or int(number) >= len(self._scenes):
+        if kind != "scenes" or number not in map(str, range(len(self._scenes))):
             raise TreefoldError(f"the page has no {html.escape(rest[:80])}")
         return pack(_columns(self._scenes[int(number)], parse_qs(parts.query))), "application/octet-stream"
 
@@ -96,6 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
     def __init__(self, owner: PageServer, *arguments: Any) -> None:
         self._owner = owner
         super().__init__(*arguments)
+
+    def handle(self) -> None:
+        """Answer what a browser asks for; one that goes away is no error."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         """Answer a request, or say what is wrong with it."""

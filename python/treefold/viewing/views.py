@@ -58,7 +58,7 @@ def view(
         with progress.working_on(f"plan {number + 1} of {len(planned)}", number / len(planned), 1 / len(planned)):
             for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
                 scenes.append(_simulated(plan, size, used, link_model))
-    return Page(_title(scenes) if title is None else title, _labelled(scenes))
+    return Page(_title(scenes) if title is None else str(title), _labelled(scenes))
 
 
 def _names(algorithm: str | Sequence[str]) -> list[str]:
