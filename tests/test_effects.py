@@ -66,8 +66,10 @@ BASES = {
     "check": ["plan.json"],
     "replan": ["plan.json", "full:4"],
     "bound": ["line:4"],
+    "explain": ["line:4"],
     "simulate": ["line:4", "-a", "dbtree"],
     "compare": ["line:4", "-a", "dbtree,multitree", "--sizes", "1KiB"],
+    "view": ["line:4", "-a", "dbtree", "-o", "view.html"],
     "draw": ["line:4", "-o", "picture.svg"],
     "train": ["alexnet", "line:4", "-a", "dbtree", "--accelerator", "h100"],
     "machine": [],
@@ -106,6 +108,17 @@ EFFECTS = {
         "--root": ["1", "--collective", "broadcast"],
         **{option: value for option, value in NETWORK.items() if option not in ("--rank-order", "--relays")},
     },
+    "explain": {
+        "--upgrade": ["GPU0 - GPU1=1GB/s"],
+        "--without": ["GPU3"],
+        "--all": ["--without", "GPU3"],
+        "--algorithm": ["ring"],
+        "--size": ["1KiB"],
+        "--collective": ["all-gather"],
+        "--root": ["1", "--collective", "broadcast"],
+        "--json": [],
+        **{option: value for option, value in NETWORK.items() if option != "--rank-order"},
+    },
     "simulate": {
         "--blocks": ["blocks.csv", "--collective", "all-to-all"],
         "--collective": ["all-gather"],
@@ -128,6 +141,14 @@ EFFECTS = {
         "--json": [],
         **NETWORK,
         **SIMULATOR,
+    },
+    "view": {
+        "--blocks": ["blocks.csv", "--collective", "all-to-all"],
+        "--collective": ["all-gather"],
+        "--root": ["1", "--collective", "broadcast"],
+        "--size": ["1KiB"],
+        **NETWORK,
+        **SHORT,
     },
     "draw": {
         "--algorithm": ["dbtree"],
@@ -165,6 +186,9 @@ REPLACED = {
     ("plan", "--simulator"): (["b4"], ["--simulator", "flow"]),
     ("plan", "--region"): (["dgx2:planes=6", "-a", "innet-push"], ["--region", "0x0:1MiB"]),
     ("simulate", "--algorithm"): (["full:4"], ["-a", "ring"]),
+    ("explain", "--rank-order"): (["ring:4", "-a", "ring"], ["--rank-order", "0,2,1,3"]),
+    ("view", "--algorithm"): (["full:4", "-o", "view.html"], ["-a", "ring"]),
+    ("view", "--trace"): (["plan.json", "--size", "1KiB", "-o", "view.html"], ["--trace", "run.json"]),
     ("draw", "--phase"): (["torus:3x3", "-a", "ring2d", "-o", "picture.svg"], ["--phase", "1"]),
     ("draw", "--latency"): (["torus:4x4", "-a", "auto", "-o", "picture.svg"], ["--latency", "1ms"]),
     ("draw", "--rank-order"): (["ring:4", "-a", "dbtree", "-o", "picture.svg"], ["--rank-order", "0,2,1,3"]),
@@ -193,6 +217,8 @@ REFUSED = {
     ("simulate", "--root"): ["--root", "1"],
     ("simulate", "--background-bytes"): ["--background-bytes", "1KiB"],
     ("compare", "--root"): ["--root", "1"],
+    ("view", "--serve"): ["--serve"],
+    ("view", "--port"): ["--port", "8000"],
     ("train", "--bucket"): ["--bucket", "1MiB"],
     ("train", "--input"): ["--input", "x=3x8x8"],
     ("probe", "--interface"): ["--interface", "lo"],
@@ -244,7 +270,9 @@ def _slow_links():
 def files(tmp_path_factory):
     """Returns a folder with the files that uses of commands name."""
     folder = tmp_path_factory.mktemp("effects")
-    treefold.save(treefold.plan("full:4", "ring"), folder / "plan.json")
+    plan = treefold.plan("full:4", "ring")
+    treefold.save(plan, folder / "plan.json")
+    treefold.save(treefold.trace(plan, size_bytes="1KiB"), folder / "run.json")
     (folder / "blocks.csv").write_text("0,2,0,0\n" * 4, encoding="utf-8")
     (folder / "machine.toml").write_text("virtual_channels = 8\nbuffer_flits = 40\n", encoding="utf-8")
     return folder
@@ -309,10 +337,11 @@ MEASURED = {
     "probe": {"--output", "--json", "--links", "--seconds", "--bytes", "--parallel", "--local", "--timeout"},
     "reproduce": {"--output", "--trials", "--networks", "--jobs", "--json"},
     "train": {"--model-parallel"},
+    "view": {"--output"},
     "draw": {"--output"},
 }
 """Options with tests of their own: of what is measured (test_perf, test_probe, test_experiments, test_training_*),
-and of what has to be given (test_drawings)."""
+and of what has to be given (test_drawings, test_viewing)."""
 
 
 def test_every_option_of_every_command_has_a_case():

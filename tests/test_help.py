@@ -34,6 +34,8 @@ TRIED = {
     "run": (["ring:2"], RING | {"--local": "2", "--size": "1KiB", "--iters": "1"}),
     "probe": ([], {"--local": "2", "--seconds": "1.2"}),
     "explain": (["ring:4"], {}),
+    "view": (["ring:4"], RING | {"--output": "view.html", "--size": "1KiB"}),
+    "draw": (["ring:4"], RING | {"--output": "picture.svg"}),
     "reproduce": ([], {}),
     "replan": (["plan.json", "ring:4"], {}),
 }

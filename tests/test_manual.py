@@ -224,7 +224,8 @@ def test_dead_links_of_the_site_are_found(tmp_path):
 
 def test_every_command_with_json_is_on_the_page():
     listed = {*json_keys.RECORDS, *json_keys.FURTHER, "machine", "reproduce"}
-    assert listed == {name for name, command in get_command(app).commands.items()}
+    commands = get_command(app).commands
+    assert listed == {name for name in commands if "as_json" in {each.name for each in commands[name].params}}
     assert set(JSON) == {*json_keys.RECORDS, *json_keys.FURTHER}
 
 

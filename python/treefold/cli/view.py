@@ -1,16 +1,18 @@
-"""The command `view`: a page that shows plans, as a file or from a server."""
+"""The command `view`: a page that shows plans, as a file or from a server.
 
-import webbrowser
+What makes pages needs NumPy, and what serves them a web server: both are imported only then.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treefold import networks
+from treefold import auto, networks
 from treefold._core import Plan, Topology, Trace
-from treefold.cli.groups import expanded, flags_given
+from treefold.cli.groups import completing, expanded, flags_given
 from treefold.cli.options import (
     CollectiveOptions,
     NetworkOptions,
@@ -22,10 +24,10 @@ from treefold.cli.terminal import notify, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.traces import load_trace
-from treefold.files.writing import check_writable
-from treefold.viewing import Page
-from treefold.viewing import view as make_page
-from treefold.viewing.server import PageServer
+from treefold.files.writing import check_writable_as
+
+if TYPE_CHECKING:
+    from treefold.viewing import Page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,16 @@ class Shown:
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on the loopback address; the default without -o.")
     ] = False
-    port: Annotated[int, typer.Option(help="The port to serve on; 0 is any that is free.")] = 0
+    port: Annotated[int | None, typer.Option(help="The port to serve on; by default any that is free.")] = None
+
+    def check(self) -> None:
+        """Refuse a file that could not be written, and what does not go together with a file."""
+        if self.output is None:
+            return
+        if self.serve or self.port is not None:
+            flag = "--serve" if self.serve else f"--port {self.port}"
+            raise TreefoldError(f"{flag} and -o {self.output}: a page is served or written; drop one of the two")
+        check_writable_as(self.output, ".html", "pages")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +83,7 @@ def view(
             "--algorithm",
             "-a",
             help="The algorithms that plan for the networks, separated by commas; by default auto.",
+            autocompletion=completing(auto.names()),
         ),
     ] = None,
     *,
@@ -81,9 +93,10 @@ def view(
     simulator_options: ViewWith,
     network_options: NetworkOptions,
 ) -> None:
-    """Show plans in a browser: the network, the trees, how busy links are, and what is sent when.
+    """Show in a browser what plans send, and when.
 
-    The page is one file that needs no server and no network. Two plans stand side by side, on the same clock.
+    The page shows the network, the trees, how busy links are, and each transfer. It is one file that needs no server
+    and no network. Two plans stand side by side, on the same clock.
 
     Examples:
     treefold view torus:8x8 -a ring,multitree --size 1MiB -o torus.html
@@ -91,25 +104,26 @@ def view(
     treefold view b4 -a packing,mtree --size 1MiB:1GiB
 
     """
-    if shown.output is not None:
-        if shown.serve:
-            raise TreefoldError(f"--serve and -o {shown.output}: a page is served or written; drop one of the two")
-        check_writable(shown.output)
+    from treefold import viewing
+
+    shown.check()
     loaded = [_loaded(source, (what, planner, network_options), network_options) for source in sources]
+    are_plans = all(isinstance(each, Plan) for each in loaded)
+    if algorithms and are_plans:
+        raise TreefoldError(f"{sources[0]} is already a plan; drop --algorithm")
     measured = [] if shown.trace is None else [_measured(shown.trace, loaded)]
     with working("simulating"):
-        page = make_page(
+        page = viewing.view(
             *loaded,
             *measured,
             algorithm=",".join(algorithms or ["auto"]),
             size_bytes=shown.size if shown.size or not measured else measured[0].size_bytes,
             simulator=simulator_options.asked("flow").named,
             link_model=networks.link_model_of(simulator_options.link_model),
-            **what.asked(),
-            **planner.asked(),
+            **({} if are_plans else what.asked() | planner.asked()),
         )
     if shown.output is None:
-        _serve(page, shown.port)
+        _serve(page, shown.port or 0)
         return
     with working("writing"):
         page.save(shown.output)
@@ -134,7 +148,11 @@ def _measured(path: Path, loaded: Sequence[Plan | Topology]) -> Trace:
     return load_trace(path, loaded[0])
 
 
-def _serve(page: Page, port: int) -> None:
+def _serve(page: "Page", port: int) -> None:
+    import webbrowser
+
+    from treefold.viewing.server import PageServer
+
     with working("preparing the page"):
         server = PageServer(page, port)
     notify(f"serving {server.address} until you press Ctrl-C")

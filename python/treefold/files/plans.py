@@ -7,7 +7,7 @@ from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
 from treefold.files.reading import decode, read_bytes
-from treefold.files.writing import check_json_writable, write_text_atomically
+from treefold.files.writing import check_writable_as, write_text_atomically
 
 MOST_BYTES = 512 << 20
 """The largest file of a plan; it has room for four plans of MultiTree on a torus of 64x64."""
@@ -69,4 +69,4 @@ def is_plan_file(source: str) -> bool:
 
 def check_plan_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path before planning if `save_plan` would refuse it afterwards, with the same error."""
-    check_json_writable(path, "plans")
+    check_writable_as(path, ".json", "plans")

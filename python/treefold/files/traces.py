@@ -7,7 +7,7 @@ from treefold._core import Plan, Trace
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
 from treefold.files.reading import decode, read_bytes
-from treefold.files.writing import check_json_writable, write_text_atomically
+from treefold.files.writing import check_writable_as, write_text_atomically
 
 MOST_BYTES = 512 << 20
 """The largest file of a trace; it has room for about five million transfers."""
@@ -57,4 +57,4 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 def check_trace_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path before a run if `save_trace` would refuse it afterwards, with the same error."""
-    check_json_writable(path, "traces")
+    check_writable_as(path, ".json", "traces")

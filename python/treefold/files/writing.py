@@ -82,11 +82,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise _problem(error, path) from None
 
 
-def check_json_writable(path: str | os.PathLike[str], of: str) -> None:
-    """Refuse a path before long work: one to which nothing can be written, or whose extension is not `.json`.
+def check_writable_as(path: str | os.PathLike[str], extension: str, of: str) -> None:
+    """Refuse a path before long work: one to which nothing can be written, or whose extension is another.
 
     Args:
         path: The path.
+        extension: The extension, such as `.json`.
         of: What the files of this extension hold, in words such as `plans`.
 
     Raises:
@@ -95,9 +96,9 @@ def check_json_writable(path: str | os.PathLike[str], of: str) -> None:
     """
     check_writable(path)
     suffix = Path(path).suffix
-    if suffix.lower() != ".json" and not is_stream(path):
+    if suffix.lower() != extension and not is_stream(path):
         problem = f"its extension '{suffix}' is not the extension of {of}" if suffix else "it has no extension"
-        raise TreefoldError(message(os.fspath(path), f"{problem}; write {Path(path).with_suffix('.json')}"))
+        raise TreefoldError(message(os.fspath(path), f"{problem}; write {Path(path).with_suffix(extension)}"))
 
 
 def _write_stream(path: str, content: bytes) -> None:

@@ -7,6 +7,7 @@ so that no page of another site can (DNS rebinding).
 
 import html
 import secrets
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +26,8 @@ class PageServer:
     """A server of one page; `address` is what a browser opens."""
 
     def __init__(self, page: Page, port: int = 0) -> None:
+        if not 0 <= port < 1 << 16:
+            raise TreefoldError(f"port {port} is not a port; choose one between 1024 and 65535, or 0 for any")
         self._secret = secrets.token_urlsafe(12)
         document, blocks = page_parts(page.title, page.scenes, is_served=True)
         self._text = page_text(document, blocks).encode()
@@ -62,7 +65,7 @@ class PageServer:
         if rest == "":
             return self._text, "text/html; charset=utf-8"
         kind, _, number = rest.partition("/")
-        if kind != "scenes" or not number.isdecimal() or int(number) >= len(self._scenes):
+        if kind != "scenes" or number not in map(str, range(len(self._scenes))):
             raise TreefoldError(f"the page has no {html.escape(rest[:80])}")
         return pack(_columns(self._scenes[int(number)], parse_qs(parts.query))), "application/octet-stream"
 
@@ -94,6 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
     def __init__(self, owner: PageServer, *arguments: Any) -> None:
         self._owner = owner
         super().__init__(*arguments)
+
+    def handle(self) -> None:
+        """Answer what a browser asks for; one that goes away is no error."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         """Answer a request, or say what is wrong with it."""

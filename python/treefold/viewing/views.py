@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from treefold import checks, plans, progress
+from treefold import auto, checks, plans, progress
 from treefold._core import Plan, Topology, Trace, format_size
 from treefold.errors import TreefoldError
 from treefold.networks import as_network
@@ -49,8 +49,9 @@ def view(
     """
     if not sources:
         raise TreefoldError("there is nothing to view; give a plan, or a network such as torus:8x8")
-    names = algorithm.split(",") if isinstance(algorithm, str) else [*algorithm]
-    used, sizes = simulator_of(simulator, "flow"), _sizes(size_bytes)
+    names, used, sizes = _names(algorithm), simulator_of(simulator, "flow"), _sizes(size_bytes)
+    if asked and all(isinstance(source, Plan | Trace) for source in sources):
+        raise TreefoldError(f"{next(iter(asked))} is asked of a network, and these are plans; drop it")
     scenes: list[Scene] = []
     planned = [(source, size) for size in sizes for source in sources if not isinstance(source, Trace)]
     for number, (source, size) in enumerate(planned):
@@ -58,15 +59,27 @@ def view(
             for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
                 scenes.append(_simulated(plan, size, used, link_model))
     scenes += [_of_trace(source) for source in sources if isinstance(source, Trace)]
-    return Page(_title(scenes) if title is None else title, _labelled(scenes))
+    return Page(_title(scenes) if title is None else str(title), _labelled(scenes))
 
 
-def _sizes(given: int | str | Sequence[int | str] | None) -> Sequence[int | str | None]:
+def _names(algorithm: str | Sequence[str]) -> list[str]:
+    listed = algorithm if isinstance(algorithm, list | tuple) else [algorithm]
+    given = [part for each in listed for part in (each.split(",") if isinstance(each, str) else [each])]
+    if not given:
+        raise TreefoldError("no algorithm is named; name at least one, such as multitree")
+    return list(dict.fromkeys(checks.name("algorithm", each, auto.names()) for each in given))
+
+
+def _sizes(given: int | str | Sequence[int | str] | None) -> Sequence[int | None]:
     if given is None:
         return [None]
     if isinstance(given, str):
-        return checks.sizes(given)
-    return [*given] if isinstance(given, list | tuple) else [checks.size(given)]
+        sizes = checks.sizes(given)
+    else:
+        sizes = [checks.size(each) for each in (given if isinstance(given, list | tuple) else [given])]
+    if not sizes:
+        raise TreefoldError("no size is given; give at least one, such as 1MiB")
+    return list(dict.fromkeys(sizes))
 
 
 def _planned(source: Plan | Topology | str, names: Sequence[str], asked: dict[str, Any]) -> Iterator[Plan]:
@@ -75,10 +88,10 @@ def _planned(source: Plan | Topology | str, names: Sequence[str], asked: dict[st
         return
     network = as_network(source)
     for name in names:
-        yield plans.plan(network, name.strip(), **asked)
+        yield plans.plan(network, name, **asked)
 
 
-def _simulated(plan: Plan, size_bytes: int | str | None, simulator: Simulator, link_model: str) -> Scene:
+def _simulated(plan: Plan, size_bytes: int | None, simulator: Simulator, link_model: str) -> Scene:
     prediction, trace = simulate_and_trace(plan, size_bytes, simulator.named, link_model)
     return Scene(f"{plan.algorithm}, {format_size(prediction.size_bytes)}", plan, trace, prediction)
 
