@@ -111,7 +111,8 @@ def trace(
     Returns:
         A trace. `transfers()` returns a NumPy array for each column: source, target, tree, phase, step, chunk, reduces,
         bytes, start_s, sent_s and received_s (see `Trace.transfers`). `links()` lists how busy each link was.
-        `to_chrome()` returns the text of a Chrome trace, which Perfetto shows.
+        `to_chrome()` returns the text of a Chrome trace, which Perfetto shows. `columns()` adds what each transfer
+        waited for, `critical_path()` says which transfers decide the time, and `busy()` how busy each link was, when.
 
     Raises:
         TreefoldError: If the simulator is unknown or has no trace, the link model is unknown, the size is not a whole

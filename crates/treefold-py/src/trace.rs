@@ -275,8 +275,8 @@ impl Trace {
 
     /// Return the numbers of the transfers on the critical path as a NumPy array, from the first to the last.
     ///
-    /// The path ends with the transfer that was received last, and each transfer of it is the cause of the next. It says
-    /// why the collective takes as long as it takes. Numbers are those of `columns`.
+    /// The path ends with the transfer that was received last, and each transfer of it is the cause of the next. It
+    /// says why the collective takes as long as it takes. Numbers are those of `columns`.
     ///
     /// Example:
     ///     >>> treefold.trace(treefold.plan("ring:4", "ring"), size_bytes=4096).critical_path().tolist()
@@ -299,7 +299,7 @@ impl Trace {
     /// Return how busy each link was in equal windows of the whole time, a float32 array of links and windows.
     ///
     /// An item is the fraction of the window, from 0 to 1, in which the link carried any transfer of this trace, at
-    /// whatever rate. Links are in the order of `links()`.
+    /// whatever rate. Links are in the order of `links()`. All are 0 where no transfers are recorded.
     ///
     /// Args:
     ///     windows: How many windows the time is cut into, from 1 to 100000.

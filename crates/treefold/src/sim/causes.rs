@@ -3,16 +3,17 @@
 //!
 //! A transfer that starts at some node may have waited for three kinds of things. *Data*: what its trees bring to that
 //! node, up to its own chunk, and what earlier phases have brought there. *The link*: an earlier transfer that left the
-//! node, or that was on a link of its route. Of these it takes the one that ended last, at its start at the latest; data
-//! end when they are received, and links when the last byte has left. Where two end at once, data of its own trees come
-//! first, then the chunk before it, then an earlier step on its port (the first link of its route), earlier phases, and
-//! other links. If even the last one ended a good while before the start, it waited for what plans do not say, such as an
-//! interface that enters its steps in order: then *any arrival* at the node counts, too. Simulators start a transfer in
-//! the very moment in which something ends, so that times are compared as they are, without a tolerance.
+//! node, or that was on a link of its route. Of these it takes the one that ended last, at its start at the latest;
+//! data end when they are received, and links when the last byte has left. Where two end at once, data of its own trees
+//! come first, then the chunk before it, then an earlier step on its port (the first link of its route), earlier
+//! phases, and other links. If even the last one ended a good while before the start, it waited for what plans do not
+//! say, such as an interface that enters its steps in order: then *any arrival* at the node counts, too. Simulators
+//! start a transfer in the very moment in which something ends, so that times are compared as they are, without a
+//! tolerance.
 //!
 //! Trees are walked once. All else is one sweep over starts and ends in the order of their times, which keeps the last
-//! end on each link and at each node, and the last arrivals of each phase. No chain of causes is a circle: a cause starts
-//! before what it causes, or, where it brings data over a tree, not after it.
+//! end on each link and at each node, and the last arrivals of each phase. No chain of causes is a circle: a cause
+//! starts before what it causes, or, where it brings data over a tree, not after it.
 //!
 //! Cost: O(n log n) for n transfers, and linear in their routes and in the edges of the plan. Memory: 20 bytes a
 //! transfer, 16 bytes more while it is sorted.
@@ -110,7 +111,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Lists, in rising order of chunks, those at which something later is received than at any before, and what that is.
+    /// Lists, in rising order of chunks, those at which something later is received than at any before, and what that
+    /// is.
     fn await_edges(&self, edges: &[u32], awaited: &mut Vec<(u32, End)>) {
         awaited.clear();
         let numbers = edges.iter().flat_map(|&edge| self.listing.of_edge(edge as usize)).map(Listed::new);

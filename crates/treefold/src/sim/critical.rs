@@ -19,8 +19,8 @@ pub struct PathSummary {
     /// The time from the last byte's leaving to its receipt, of transfers whose receipt the next one waited for, and of
     /// the last one.
     pub latency: Seconds,
-    /// The rest: before the first transfer starts, between the end of a cause and the start of what it caused, and after
-    /// the last receipt.
+    /// The rest: before the first transfer starts, between the end of a cause and the start of what it caused, and
+    /// after the last receipt.
     pub waiting: Seconds,
     /// The time of the trace.
     pub time: Seconds,

@@ -2,8 +2,8 @@
 //!
 //! As in [`Trace::occupied`](super::trace::Trace::occupied), a transfer occupies all links of its route from its start
 //! until its last byte has left, at whatever rate; transfers that share a link count once. A sweep in the order of the
-//! starts adds to each link what a transfer occupies beyond those before it. These pieces do not overlap, so that a link
-//! costs no more than its pieces and the windows together.
+//! starts adds to each link what a transfer occupies beyond those before it. These pieces do not overlap, so that a
+//! link costs no more than its pieces and the windows together.
 //!
 //! Cost: O(n log n) for n transfers, and linear in their routes and in links times windows. Memory: 12 bytes a transfer
 //! and 8 bytes a window of a link.

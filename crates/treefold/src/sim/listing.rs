@@ -1,9 +1,10 @@
 //! The transfers of a trace in the order of the plan's edges, and which of them carry the data of each edge.
 //!
 //! A simulator lists transfers as they end, or in no order at all. Here they stand tree by tree, reduce half before
-//! broadcast half, edge by edge in the order of the plan, and chunk by chunk. A transfer names one tree. Where a message
-//! carries parts of several trees, or one partial sum for several, it stands at the edge of the first of them, and the
-//! edges of the others refer to it, too. Nothing but plan and transfers is needed, wherever the transfers come from.
+//! broadcast half, edge by edge in the order of the plan, and chunk by chunk. A transfer names one tree. Where a
+//! message carries parts of several trees, or one partial sum for several, it stands at the edge of the first of them,
+//! and the edges of the others refer to it, too. Nothing but plan and transfers is needed, wherever the transfers come
+//! from.
 //!
 //! Cost: two counting sorts, linear in transfers and edges, and a sort of the edges of phases in which messages carry
 //! parts of several trees. Memory: 8 bytes an edge, and 4 bytes a transfer (8 while it is made).

@@ -82,7 +82,7 @@ fn any_plans(topology: &Topology, options: &Options, (collective, root): (Collec
     derived.map(|plan| with_chunks(plan, 1 + options.seed as u32 * 2)).collect()
 }
 
-/// The same plan, with so many chunks where it streams.
+/// Cuts what a plan streams into so many chunks.
 fn with_chunks(plan: Plan, count: u32) -> Plan {
     let mut cut = Draft::from(plan.clone());
     for phase in plan.phases.iter().filter(|phase| phase.pace.is_stream()) {
@@ -99,7 +99,8 @@ fn sizes() -> impl Strategy<Value = u64> {
     (0..24u32).prop_flat_map(|bits| (1u64 << bits)..(2u64 << bits))
 }
 
-/// Every transfer is listed once, at the first edge that it serves, chunk by chunk; every edge has its own, or shares one.
+/// Every transfer is listed once, at the first edge that it serves, chunk by chunk; every edge has its own, or shares
+/// one.
 fn assert_listed(seen: &Seen) {
     let Seen { plan, trace, listing, .. } = seen;
     let mut places = listing.order.clone();
@@ -169,8 +170,8 @@ fn assert_path(seen: &Seen) {
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// The flow simulator starts a transfer in the moment in which the last thing that it waits for ends, so each start is
-    /// explained, without exception, and nothing on the critical path waits for anything else.
+    /// The flow simulator starts a transfer in the moment in which the last thing that it waits for ends, so each start
+    /// is explained, without exception, and nothing on the critical path waits for anything else.
     #[test]
     fn causes_explain_every_start_in_the_flow_simulator(
         topology in networks(), options in options(), collective in collectives(), size in sizes(),
@@ -195,8 +196,8 @@ proptest! {
         }
     }
 
-    /// Packets wait for more than plans say, such as adders and interfaces, so that causes end before the start. Nothing
-    /// starts before its cause has ended, and the path adds up.
+    /// Packets wait for more than plans say, such as adders and interfaces, so that causes end before the start.
+    /// Nothing starts before its cause has ended, and the path adds up.
     #[test]
     fn paths_of_the_packet_simulator_add_up(
         topology in networks(), options in options(), collective in collectives(), size in 1u64..20_000,
@@ -226,7 +227,7 @@ proptest! {
     }
 }
 
-/// Rank 0 sends over the links of a line what it has from rank 1, in the second of three steps.
+/// Each of two ranks sends half its vector, adds what it gets to the other half, and sends the sum back.
 #[test]
 fn the_path_of_a_line_goes_to_its_end_and_back() {
     let plan = planned("ring", "line:2");
