@@ -162,6 +162,16 @@ def test_a_trace_of_nothing_has_no_transfers():
     assert one.busy(3).shape == (0, 3)
 
 
+def test_a_trace_that_was_not_recorded_has_the_columns_of_its_plan():
+    plan = treefold.plan("ring:4", "ring")
+    trace = _core.simulate_flow(plan, MIB, False)
+    columns = trace.columns()
+    assert len(columns["edge_lane"]) == 24
+    assert len(columns["lane"]) == len(trace.critical_path()) == len(trace.transfers_of_link(1)) == 0
+    assert not trace.busy(3).any()
+    assert trace.path_summary().waiting_s == trace.time_s
+
+
 @pytest.mark.parametrize(
     ("method", "given", "message"),
     [

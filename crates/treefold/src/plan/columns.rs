@@ -82,8 +82,7 @@ impl EdgeColumns {
     /// use treefold::plan::EdgeColumns;
     ///
     /// let edges = EdgeColumns::new(&plan);
-    /// assert_eq!(edges.half_start, [0, 3, 6, 9, 12, 15, 18, 21, 24], "four trees have two halves of three edges
-    /// each");
+    /// assert_eq!(edges.half_start, [0, 3, 6, 9, 12, 15, 18, 21, 24], "four trees, each of two halves of three edges");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(plan: &Draft) -> Self {

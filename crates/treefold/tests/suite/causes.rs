@@ -82,7 +82,7 @@ fn any_plans(topology: &Topology, options: &Options, (collective, root): (Collec
     derived.map(|plan| with_chunks(plan, 1 + options.seed as u32 * 2)).collect()
 }
 
-/// Returns the same plan, with so many chunks where it streams.
+/// Cuts what a plan streams into so many chunks.
 fn with_chunks(plan: Plan, count: u32) -> Plan {
     let mut cut = Draft::from(plan.clone());
     for phase in plan.phases.iter().filter(|phase| phase.pace.is_stream()) {
@@ -227,7 +227,7 @@ proptest! {
     }
 }
 
-/// Rank 0 sends over the links of a line what it has from rank 1, in the second of three steps.
+/// Each of two ranks sends half its vector, adds what it gets to the other half, and sends the sum back.
 #[test]
 fn the_path_of_a_line_goes_to_its_end_and_back() {
     let plan = planned("ring", "line:2");
