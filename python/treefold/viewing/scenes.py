@@ -161,7 +161,6 @@ def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
         **{name: columns[name] for name in ("tree_root", "tree_phase", "tree_share")},
         **_renumbered(edges, kept),
         **_times(columns, kept, trace.time_s),
-        "cause": _causes(columns["cause"], kept),
         "path": _numbers(trace.critical_path(), kept),
         **_use(trace),
         **{f"series-{name}": _scaled(each.values) for name, each in _samples(trace).items()},
@@ -204,15 +203,26 @@ def _renumbered(edges: Columns, kept: NDArray[np.int64]) -> Columns:
 
 
 def _times(columns: Columns, kept: NDArray[np.int64], time_s: float) -> Columns:
+    """Return the bytes, times and causes of the transfers that are kept.
+
+    A start is a gap: the ticks since the end of the cause, which are nearly always none, or since the beginning.
+    """
     scale = _TICKS / time_s if time_s > 0 else 0.0
     start, sent, received = (
         np.rint(columns[name][kept].astype(np.float64) * scale).astype(np.int64)
         for name in ("start_s", "sent_s", "received_s")
     )
-    named = {"start": start, "sending": sent - start, "latency": received - sent}
+    back = _causes(columns["cause"], kept)
+    cause = np.arange(len(kept)) - back
+    lane = columns["lane"][kept]
+    is_data = columns["lane_target"][lane[cause]] == columns["lane_source"][lane]
+    ends = np.where(back != 0, np.where(is_data, received[cause], sent[cause]), 0)
     return {
         "bytes": columns["bytes"][kept],
-        **{name: np.maximum(each, 0).astype(np.uint32) for name, each in named.items()},
+        "gap": (start - ends).astype(np.int32),
+        "sending": np.maximum(sent - start, 0).astype(np.uint32),
+        "latency": np.maximum(received - sent, 0).astype(np.uint32),
+        "cause": back,
     }
 
 

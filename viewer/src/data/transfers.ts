@@ -37,18 +37,9 @@ export interface Transfers {
 /** Read the transfers of a block. Times are whole ticks of a 2^24th of the time of the scene. */
 export function transfersOf(scene: Scene, columns: Columns, links: number): Transfers {
   const tick = scene.time_s / 2 ** 24;
-  const count = columns.start?.length ?? 0;
-  const start = new Float64Array(count);
-  const sent = new Float64Array(count);
-  const received = new Float64Array(count);
-  const cause = new Uint32Array(count);
-  for (let at = 0; at < count; at++) {
-    start[at] = columns.start[at] * tick;
-    sent[at] = (columns.start[at] + columns.sending[at]) * tick;
-    received[at] = (columns.start[at] + columns.sending[at] + columns.latency[at]) * tick;
-    // Causes are distances back; 0 is none.
-    cause[at] = columns.cause[at] === 0 ? NONE : at - columns.cause[at];
-  }
+  const count = columns.gap?.length ?? 0;
+  // Causes are distances back; 0 is none.
+  const cause = Uint32Array.from({ length: count }, (_, at) => (columns.cause[at] === 0 ? NONE : at - columns.cause[at]));
   const lanes = {
     source: columns.lane_source,
     target: columns.lane_target,
@@ -65,22 +56,42 @@ export function transfersOf(scene: Scene, columns: Columns, links: number): Tran
   };
   const edge = ownersOf(edges.transfer, edges.chunks, count);
   const laneOf = (transfer: number) => edges.lane[edge[transfer]];
-  const byStart = sortedBy(columns.start ?? new Uint32Array(0));
+  const ticks = startsOf(columns, cause, (at) => edges.lane[edge[at]]);
+  const byStart = sortedBy(ticks);
   return {
     count,
     lanes,
     trees: { root: columns.tree_root, phase: columns.tree_phase, share: columns.tree_share },
     edges,
     edge,
-    start,
-    sent,
-    received,
+    start: Float64Array.from(ticks, (each) => each * tick),
+    sent: Float64Array.from(ticks, (each, at) => (each + columns.sending[at]) * tick),
+    received: Float64Array.from(ticks, (each, at) => (each + columns.sending[at] + columns.latency[at]) * tick),
     bytes: columns.bytes,
     cause,
     path: columns.path,
     ofLane: rowsOf(lanes.source.length, byStart, laneOf),
     lanesOfLink: lanesOfLinks(lanes.start, lanes.links, links),
   };
+}
+
+/** Return when each transfer starts, in ticks: its gap after the end of its cause, whose start must be known first. */
+function startsOf(columns: Columns, cause: Uint32Array, laneOf: (transfer: number) => number): Uint32Array {
+  const starts = new Uint32Array(cause.length).fill(NONE);
+  const open: number[] = [];
+  for (let first = 0; first < cause.length; first++) {
+    for (let at = first; at !== NONE && starts[at] === NONE; at = cause[at]) open.push(at);
+    for (let at = open.pop(); at !== undefined; at = open.pop()) {
+      const before = cause[at];
+      let end = 0;
+      if (before !== NONE) {
+        const isData = columns.lane_target[laneOf(before)] === columns.lane_source[laneOf(at)];
+        end = starts[before] + columns.sending[before] + (isData ? columns.latency[before] : 0);
+      }
+      starts[at] = Math.max(end + columns.gap[at], 0);
+    }
+  }
+  return starts;
 }
 
 /** Return the first edge that each transfer serves. */
