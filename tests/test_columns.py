@@ -29,9 +29,9 @@ TRACE_COLUMNS = {
     "chunk": np.uint32,
     "reduces": bool,
     "bytes": np.float32,
-    "start_s": np.float32,
-    "sent_s": np.float32,
-    "received_s": np.float32,
+    "start_s": np.float64,
+    "sent_s": np.float64,
+    "received_s": np.float64,
     "cause": np.int32,
 }
 PLANS = [

@@ -21,7 +21,7 @@ from treefold.viewing.scenes import scene_columns, transfers_of, trees_that_fit
 TYPES = ("uint8", "uint16", "int32", "uint32", "float32", "float64")
 MEGABYTE = 10**6
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=\"alert('1')\">&amp;{document}{columns}"
-ONCE = ("bytes", "start", "sending", "latency")
+ONCE = ("bytes", "sending", "latency")
 """The columns of transfers that hold no numbers of other transfers."""
 
 
@@ -187,6 +187,28 @@ PLANS = [
 ]
 
 
+def starts(columns):
+    """Return when each transfer starts, in ticks: its gap after the end of its cause."""
+    edge_of = np.full(len(columns["gap"]), -1)
+    for edge in reversed(range(len(columns["edge_lane"]))):
+        if (first := int(columns["edge_transfer"][edge])) != 0xFFFFFFFF:
+            edge_of[first : first + int(columns["edge_chunks"][edge])] = edge
+    lane = columns["edge_lane"][edge_of]
+    sources, targets = (columns[f"lane_{end}"][lane] for end in ("source", "target"))
+    found: dict[int, int] = {}
+
+    def start(at: int) -> int:
+        if at not in found:
+            cause, end = at - int(columns["cause"][at]), 0
+            if cause != at:
+                end = start(cause) + int(columns["sending"][cause])
+                end += int(columns["latency"][cause]) if targets[cause] == sources[at] else 0
+            found[at] = end + int(columns["gap"][at])
+        return found[at]
+
+    return np.array([start(at) for at in range(len(lane))], float)
+
+
 @pytest.mark.parametrize(("network", "algorithm", "simulator"), PLANS)
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_columns_of_some_trees_are_a_part_of_those_of_all(network, algorithm, simulator, every):
@@ -207,6 +229,7 @@ def test_columns_of_some_trees_are_a_part_of_those_of_all(network, algorithm, si
     assert transfers_of(scene.trace, trees) == len(kept)
     for name in ONCE:
         assert np.array_equal(part[name], whole[name][kept])
+    assert np.abs(starts(part) - starts(whole)[kept]).max() <= len(kept)
     causes = [each - back if (back := int(whole["cause"][each])) else None for each in kept]
     expected = [place - places[cause] if cause in places else 0 for place, cause in enumerate(causes)]
     assert part["cause"].tolist() == expected
@@ -220,12 +243,12 @@ def test_columns_are_those_of_the_trace(network, algorithm, simulator):
     page = treefold.view(network, algorithm=algorithm, size_bytes="64KiB", simulator=simulator)
     [scene] = page.scenes
     trace, columns, found = scene.trace, scene.trace.columns(), block_of(page, "scene-0")
-    tick = trace.time_s / (1 << 24)
-    start = found["start"].astype(float)
+    tick = trace.time_s / (1 << 30)
+    start = starts(found)
     times = {"start_s": start, "sent_s": start + found["sending"]}
     times["received_s"] = times["sent_s"] + found["latency"]
     for name, ticks in times.items():
-        assert np.abs(ticks * tick - columns[name]).max() <= 2 * tick
+        assert np.abs(ticks * tick - columns[name]).max() <= len(start) * tick
     order = np.arange(len(found["cause"]))
     assert np.array_equal(np.where(found["cause"] == 0, -1, order - found["cause"]), columns["cause"])
     assert np.array_equal(found["path"], trace.critical_path())

@@ -73,6 +73,11 @@ class Opened:
             text,
         )
 
+    def press(self, key: str) -> None:
+        """Press a key, and let what it changes be drawn."""
+        self.page.keyboard.press(key)
+        self.settle()
+
     def fact(self, term: str, pane: int | None = None) -> float:
         """Return the exact value that the panel gives for a term."""
         where = ".details" if pane is None else f'.summary[data-pane="{pane}"]'

@@ -8,35 +8,43 @@ from urllib.request import Request, urlopen
 import pytest
 
 import treefold
-from treefold.viewing import scenes, view
+from treefold.viewing import pages, server, view
 from treefold.viewing.columns import unpack
 from treefold.viewing.server import PageServer
 
 
 @pytest.fixture
-def served() -> Iterator[PageServer]:
-    server = PageServer(view("torus:8x8", algorithm="multitree", size_bytes="1MiB"))
-    thread = threading.Thread(target=server.serve, daemon=True)
+def served(monkeypatch) -> Iterator[PageServer]:
+    """Serve a plan of 64 trees, of which a page has 8 at first, and at most 20 at once."""
+    monkeypatch.setattr(pages, "trees_that_fit", lambda trace: 8)
+    monkeypatch.setattr(server, "trees_that_fit", lambda trace: 8)
+    monkeypatch.setattr(server, "MOST_TRANSFERS", 20 * 126)
+    started = PageServer(view("torus:8x8", algorithm="multitree", size_bytes="1MiB"))
+    thread = threading.Thread(target=started.serve, daemon=True)
     thread.start()
-    yield server
-    server.close()
+    yield started
+    started.close()
     thread.join(10)
 
 
-def test_a_browser_shows_a_served_page_and_asks_for_the_trees_that_are_named(served, monkeypatch, browser):
-    monkeypatch.setattr(scenes, "MOST_TRANSFERS", 1000)
+def test_a_browser_asks_for_the_trees_that_are_named_and_says_what_is_refused(served, browser):
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(served.address)
     page.wait_for_selector("#app[data-ready]")
-    with page.expect_response("**/scenes/0?trees=60") as answer:
-        page.fill("#trees", "60")
+    assert "8 trees of 64" in page.inner_text(".summary")
+    with page.expect_response("**/scenes/0?trees=5,60") as answer:
+        page.fill("#trees", "5,60")
         page.press("#trees", "Enter")
     columns = unpack(answer.value.body())
-    assert set(columns["edge_tree"].tolist()) == {60}
-    assert len(columns["bytes"]) == 126
-    page.wait_for_function("document.querySelector('.summary')")
+    assert set(columns["edge_tree"].tolist()) == {5, 60}
+    assert len(columns["bytes"]) == 2 * 126
+    page.fill("#trees", "0-63")
+    page.press("#trees", "Enter")
+    page.wait_for_selector(".refused")
+    assert "8,064 transfers, and a page shows 2,520 at most" in page.inner_text(".refused")
+    assert page.input_value("#trees") == ""
     assert said == []
     page.close()
 

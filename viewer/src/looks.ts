@@ -1,6 +1,6 @@
 // How what is shown is coloured: one rule for the picture of the network and for the timeline.
 import { category, heat, ordered, type Rgb, type Theme } from "./colours";
-import { busyShare, chunkOf, stepOf, treeOf, valueAt, type Model } from "./model";
+import { busyShare, chunkOf, stepOf, treeOf, treesOf, valueAt, type Model } from "./model";
 import type { State } from "./state";
 
 /** Return the colour of a transfer or a tree's edge. */
@@ -20,14 +20,14 @@ export function transferColour(model: Model, state: State, theme: Theme, transfe
   }
 }
 
-export function halfColour(reduces: boolean, theme: Theme): Rgb {
+function halfColour(reduces: boolean, theme: Theme): Rgb {
   return category(reduces ? 0 : 1, theme);
 }
 
 export function edgeColour(model: Model, state: State, theme: Theme, edge: number): Rgb {
   const { edges } = model.transfers;
-  if (state.colour === "tree" || (state.trees?.length ?? 0) > 1) return category(edges.tree[edge], theme);
   if (state.colour === "step") return ordered(fraction(edges.step[edge] - 1, model.scene.steps), theme);
+  if (state.colour === "tree" || (treesOf(model, state)?.length ?? 0) > 1) return category(edges.tree[edge], theme);
   return halfColour(Boolean(edges.reduces[edge]), theme);
 }
 

@@ -7,9 +7,9 @@ import type { Document } from "./data/format";
 import { LABEL_FONT } from "./picture/canvas";
 import { svgOf } from "./picture/svg";
 import { modelOf, networkOf, outlineOf, type Model } from "./model";
-import { firstState, fromHash, hashOf, Store, type State } from "./state";
+import { firstState, fromHash, hashOf, Store, within, type State } from "./state";
 import { comparisonChart, seriesChart } from "./views/chart";
-import { fillControls } from "./views/controls";
+import { fillControls, offeredColours } from "./views/controls";
 import { make } from "./views/elements";
 import { helpDialog } from "./views/help";
 import { onKey } from "./views/keys";
@@ -35,7 +35,7 @@ async function start(): Promise<void> {
 function skeleton(title: string) {
   const controls = make("div", { class: "controls" });
   const panes = make("div", { class: "panes" });
-  const panel = make("aside", { class: "panel", "aria-live": "polite" });
+  const panel = make("aside", { class: "panel" });
   const transport = make("div", { class: "transport" });
   const ruler = make("div", { class: "ruler" });
   const timelines = make("div", { class: "timelines" });
@@ -63,9 +63,16 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
 
   function load(at: number): Promise<Model> {
     const scene = data.scenes[at];
-    const wanted = scene.served && store.state.trees ? store.state.trees : undefined;
+    const { trees } = store.state;
+    const named = typeof trees === "object" ? (trees ?? []).filter((tree) => tree < scene.trees) : [];
+    // The page has the first trees; a server has the others.
+    const wanted = scene.served && named.some((tree) => tree >= scene.trees_here) ? named : undefined;
     const key = `${at} ${wanted ?? ""}`;
-    if (!loaded.has(key)) loaded.set(key, netOf(at).then((net) => modelOf(data, at, net, wanted)));
+    if (!loaded.has(key)) {
+      const reading = netOf(at).then((net) => modelOf(data, at, net, wanted));
+      reading.catch(() => loaded.delete(key)); // it may succeed next time
+      loaded.set(key, reading);
+    }
     return loaded.get(key)!;
   }
 
@@ -75,14 +82,18 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     return networks.get(network)!;
   }
 
+  let builds = 0;
   async function build(): Promise<void> {
+    const own = ++builds;
     const { shown } = store.state;
     const outlines = await Promise.all(shown.map(async (at) => outlineOf(data, at, await netOf(at))));
     if (shown.some((at) => !isRead.has(at))) show(outlines);
     const models = await Promise.all(shown.map(load));
     for (const at of shown) isRead.add(at);
-    if (shown !== store.state.shown) return; // others were chosen meanwhile
+    if (own !== builds) return; // something else was chosen meanwhile
     show(models);
+    store.set(within(store.state, longest()));
+    if (!offeredColours(models).some(([name]) => name === store.state.colour)) store.set({ colour: "busy" });
     app.dataset.ready = String(performance.now());
   }
 
@@ -104,15 +115,26 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     app.dataset.first ??= String(performance.now());
   }
 
+  let isWordy = false;
   function words(): void {
+    isWordy = false;
     const models = panes.map((pane) => pane.model);
     document.documentElement.dataset.theme = store.state.theme;
     fillControls(parts.controls, data, models, store, { png, svg }, () => parts.help.showModal());
     const width = Math.max(parts.panel.clientWidth - 40, 200);
     const series = models.map((model, pane) => seriesChart(model, store, pane, width)).find(Boolean);
     fillPanel(parts.panel, models, store, series ?? comparisonChart(data, store, width));
+    if (notice) parts.panel.prepend(make("p", { class: "refused", role: "alert" }, notice));
     transport.note();
     showLegend(parts.panes, store.state, models);
+  }
+
+  /** Say what a server refused, until other trees are asked for, and go on with what was shown before. */
+  let notice = "";
+  function refused(error: unknown): void {
+    if (!panes.some((pane) => pane.model.isRead)) return fail(error);
+    notice = error instanceof Error ? error.message : String(error);
+    store.set({ trees: null });
   }
 
   function point(hover: Hover): void {
@@ -141,24 +163,26 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
     for (const each of [...panes, ...timelines]) each.note(changed);
     const served = state.shown.some((at) => data.scenes[at].served);
     const justTime = [...changed].every((name) => name === "time" || name === "playing");
-    if (changed.has("shown") || (served && changed.has("trees"))) void build().catch(fail);
-    else if (!justTime) words();
-    else transport.note();
+    if (state.trees) notice = "";
+    if (changed.has("shown") || (served && changed.has("trees"))) void build().catch(refused);
+    else if (!justTime) isWordy = true;
+    transport.note();
     clearTimeout(saving);
     saving = window.setTimeout(() => keep(hashOf(store.state, first)), 200);
   });
-  const follow = (hash: string) => store.set({ ...first, ...fromHash(hash, first, data.scenes.length) });
+  const follow = (hash: string) => hash !== hashOf(store.state, first) && store.set({ ...first, ...fromHash(hash, first, data.scenes.length) });
   addEventListener("message", (event) => {
     if (event.source === parent && typeof event.data?.treefold === "string") follow(event.data.treefold);
   });
   addEventListener("hashchange", () => follow(location.hash));
   addEventListener("resize", resize);
-  addEventListener("keydown", (event) => onKey(event, store, longest(), () => parts.help.showModal()));
+  addEventListener("keydown", (event) => onKey(event, store, longest(), () => parts.help.showModal(), () => panes.forEach((pane) => pane.refit())));
 
   let before = performance.now();
   function frame(now: number): void {
     if (store.state.playing) advance(store, longest(), Math.min(now - before, 200));
     before = now;
+    if (isWordy) words();
     for (const each of [...panes, ...timelines]) each.draw();
     ruler.draw();
     requestAnimationFrame(frame);

@@ -5,6 +5,8 @@ import { chunkOf, laneOf, NONE, row, transfersOf, treeOf, type Transfers } from 
 import type { State } from "./state";
 
 export interface Model {
+  /** Whether the transfers are read; before, only the network is known. */
+  isRead: boolean;
   scene: Scene;
   network: Network;
   /** The columns of the network. */
@@ -15,6 +17,9 @@ export interface Model {
   /** The seconds for which each link carries anything, and the share of the time for which its full rate is used. */
   busy: Float64Array;
   used: Float64Array;
+  /** How many links carry nothing, and whether anything is sent in chunks. */
+  idle: number;
+  hasChunks: boolean;
   /** The bandwidth of the widest link. */
   widest_Bps: number;
   /** How much of each window each link is busy, added up: `windows + 1` numbers a link. */
@@ -45,7 +50,7 @@ export function outlineOf(document: Document, at: number, net: Columns): Model {
   const columns: Columns = Object.fromEntries(names.map((name) => [name, none]));
   const links = net.source.length;
   const empty = { ...columns, lane_start: new Uint32Array(1), busy_s: new Float64Array(links), used: new Float64Array(links) };
-  return builtOf(document, { ...document.scenes[at], series: [] }, net, empty);
+  return { ...builtOf(document, { ...document.scenes[at], series: [] }, net, empty), isRead: false };
 }
 
 function builtOf(document: Document, scene: Scene, net: Columns, columns: Columns): Model {
@@ -61,6 +66,7 @@ function builtOf(document: Document, scene: Scene, net: Columns, columns: Column
     scene.series.map((series) => [series.name, { series, table: columns[`series-${series.name}`] }]),
   );
   return {
+    isRead: true,
     scene,
     network: document.networks[scene.network],
     net,
@@ -68,6 +74,8 @@ function builtOf(document: Document, scene: Scene, net: Columns, columns: Column
     busiest,
     busy,
     used,
+    idle: busy.filter((each) => each === 0).length,
+    hasChunks: (transfers.edges.chunks as Uint32Array).some((chunks) => chunks > 1),
     widest_Bps: (net.bandwidth_Bps as Float64Array).reduce((most, each) => Math.max(most, each), 0),
     heat: addedUp(columns.heat, links, windows),
     windows,
@@ -115,17 +123,18 @@ export function valueAt(model: Model, name: string, item: number, moment: number
   return (table[item * series.windows + Math.max(window, 0)] / 65535) * series.largest;
 }
 
-export function treePhase(model: Model, tree: number): number {
-  return model.transfers.trees.phase[tree];
+/** Return the numbers of the trees that are shown; null if all are. A root is another tree in each plan. */
+export function treesOf(model: Model, state: State): number[] | null {
+  if (typeof state.trees !== "string") return state.trees;
+  const node = model.network.nodes.indexOf(state.trees);
+  return [...model.transfers.trees.root].flatMap((root: number, tree) => (root === node ? [tree] : []));
 }
 
-/** Tell whether the filters let an edge pass. */
+/** Tell whether the filters of half, phase and step let an edge pass. */
 export function edgePasses(model: Model, state: State, edge: number): boolean {
-  const { edges } = model.transfers;
-  const tree = edges.tree[edge];
-  if (state.trees && !state.trees.includes(tree)) return false;
+  const { edges, trees } = model.transfers;
   if (state.half !== "both" && (state.half === "reduce") !== Boolean(edges.reduces[edge])) return false;
-  if (state.phase !== null && treePhase(model, tree) !== state.phase) return false;
+  if (state.phase !== null && trees.phase[edges.tree[edge]] !== state.phase) return false;
   return state.step === null || edges.step[edge] === state.step;
 }
 
@@ -134,24 +143,21 @@ export function passing(model: Model, state: State): Uint8Array {
   const { edges, count } = model.transfers;
   const mask = new Uint8Array(count);
   if (!state.trees && state.half === "both" && state.phase === null && state.step === null) return mask.fill(1);
-  const wanted = state.trees && new Set(state.trees);
-  for (let edge = 0; edge < edges.tree.length; edge++) {
+  for (const edge of edgesShown(model, state)) {
     const first = edges.transfer[edge];
-    if (first === NONE || (wanted && !wanted.has(edges.tree[edge]))) continue;
-    if (edgePasses(model, wanted ? { ...state, trees: null } : state, edge)) {
-      mask.fill(1, first, first + edges.chunks[edge]);
-    }
+    if (first !== NONE) mask.fill(1, first, first + edges.chunks[edge]);
   }
   return mask;
 }
 
-/** Return the edges of those trees that the filters let pass. */
+/** Return the edges that the filters let pass. */
 export function edgesShown(model: Model, state: State): number[] {
   const { edges } = model.transfers;
   const shown: number[] = [];
-  const wanted = new Set(state.trees ?? []);
+  const trees = treesOf(model, state);
+  const wanted = trees && new Set(trees);
   for (let edge = 0; edge < edges.tree.length; edge++) {
-    if (wanted.has(edges.tree[edge]) && edgePasses(model, state, edge)) shown.push(edge);
+    if ((!wanted || wanted.has(edges.tree[edge])) && edgePasses(model, state, edge)) shown.push(edge);
   }
   return shown;
 }
@@ -179,7 +185,6 @@ export function transferName(model: Model, transfer: number): string {
   return `${nodeName(model, lanes.source[lane])} → ${nodeName(model, lanes.target[lane])}`;
 }
 
-/** Return the numbers that colours can be of. */
 export function stepOf(model: Model, transfer: number): number {
   return model.transfers.edges.step[model.transfers.edge[transfer]];
 }

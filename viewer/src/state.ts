@@ -17,8 +17,8 @@ export interface State {
   /** The part of the time that the timeline shows; all if null. */
   zoom: [number, number] | null;
   colour: ColourBy;
-  /** The trees that are shown; all if null. */
-  trees: number[] | null;
+  /** The trees that are shown: their numbers, or the name of the node that is their root; all if null. */
+  trees: number[] | string | null;
   half: Half;
   phase: number | null;
   step: number | null;
@@ -67,6 +67,21 @@ export class Store {
   }
 }
 
+/** Return the change to other scenes: what names a thing or a moment of the old ones is forgotten. */
+export function switchedTo(shown: number[]): Partial<State> {
+  return { shown, time: 0, playing: false, selected: null, trees: null, step: null, phase: null, zoom: null, window: null };
+}
+
+/** Return what must change so that all moments lie within the time of what is shown. */
+export function within(state: State, longest: number): Partial<State> {
+  const isIn = (part: [number, number] | null) => !part || (part[1] <= longest * 1.001 && part[1] - part[0] >= longest * 1e-6);
+  return {
+    time: Math.min(state.time, longest),
+    zoom: isIn(state.zoom) ? state.zoom : null,
+    window: isIn(state.window) ? state.window : null,
+  };
+}
+
 function same(one: unknown, other: unknown): boolean {
   return Object.is(one, other) || JSON.stringify(one) === JSON.stringify(other);
 }
@@ -106,15 +121,16 @@ function isValid(name: keyof State, value: unknown, scenes: number): boolean {
     case "shown":
       return Array.isArray(value) && [1, 2].includes(value.length) && value.every((each) => whole(each, scenes));
     case "time":
-    case "duration":
       return Number.isFinite(value) && Number(value) >= 0;
+    case "duration":
+      return Number.isFinite(value) && Number(value) > 0;
     case "window":
     case "zoom":
       return value === null || numbers(value, 2);
     case "colour":
       return COLOUR.test(String(value));
     case "trees":
-      return value === null || (Array.isArray(value) && value.every((each) => whole(each)));
+      return value === null || typeof value === "string" || (Array.isArray(value) && value.every((each) => whole(each)));
     case "half":
       return ["both", "reduce", "broadcast"].includes(String(value));
     case "phase":

@@ -1,14 +1,14 @@
 // Numbers as people read them: times, sizes and rates with three digits and a unit.
 
-function scaled(value: number, units: [number, string][]): string {
+function scaled(value: number, units: [number, string][], places = 3): string {
   const [factor, unit] = units.find(([least]) => Math.abs(value) >= least * 0.9995) ?? units[units.length - 1];
-  const digits = Number((value / factor).toPrecision(3));
+  const digits = Number((value / factor).toPrecision(Math.min(places, 15)));
   return `${digits}\u00a0${unit}`;
 }
 
-export function time(seconds: number): string {
+export function time(seconds: number, digits = 3): string {
   if (seconds === 0) return "0\u00a0s";
-  return scaled(seconds, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]]);
+  return scaled(seconds, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]], digits);
 }
 
 export function size(bytes: number): string {
@@ -28,4 +28,9 @@ export function share(fraction: number): string {
 /** Return a count with its noun, such as `1 tree` or `12 trees`. */
 export function counted(count: number, noun: string, plural = `${noun}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? noun : plural}`;
+}
+
+/** Return a quantity with its unit, such as `8 flits` or `64 KiB`. */
+export function amount(value: number, unit: string): string {
+  return unit === "bytes" ? size(value) : `${Number(value.toPrecision(3))}\u00a0${unit}`;
 }

@@ -7,7 +7,7 @@ use treefold::plan::{Draft, EdgeColumns, LaneColumns};
 use treefold::sim::critical;
 use treefold::sim::listing::Listing;
 use treefold::sim::trace::{Trace, Transfer};
-use treefold::units::format_seconds;
+use treefold::units::{Seconds, format_seconds};
 
 use crate::TreefoldError;
 use crate::options::Whole;
@@ -92,11 +92,12 @@ pub fn add_transfers(
     add(columns, "step", listed().map(|transfer| transfer.step.map_or(0, |step| step.get())))?;
     add(columns, "chunk", listed().map(|transfer| transfer.chunk))?;
     add(columns, "reduces", listed().map(|transfer| transfer.reduces))?;
-    let real = |name, value: fn(&Transfer) -> f64| add(columns, name, listed().map(|transfer| value(transfer) as f32));
-    real("bytes", |transfer| transfer.bytes)?;
-    real("start_s", |transfer| transfer.start.get())?;
-    real("sent_s", |transfer| transfer.sent.get())?;
-    real("received_s", |transfer| transfer.received.get())
+    add(columns, "bytes", listed().map(|transfer| transfer.bytes as f32))?;
+    let time =
+        |name, value: fn(&Transfer) -> Seconds| add(columns, name, listed().map(|transfer| value(transfer).get()));
+    time("start_s", |transfer| transfer.start)?;
+    time("sent_s", |transfer| transfer.sent)?;
+    time("received_s", |transfer| transfer.received)
 }
 
 /// Adds a column.

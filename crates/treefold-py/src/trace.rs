@@ -190,12 +190,12 @@ impl Trace {
     ///   does. Edges whose data one message carries have the same transfer.
     /// - `edge_chunks` (uint32): how many transfers the edge has; their numbers follow each other.
     ///
-    /// The last columns have an item for each transfer. Times are seconds after the start; times and bytes are rounded
-    /// to float32, that is to about seven digits.
+    /// The last columns have an item for each transfer. Times are seconds after the start; bytes are rounded to
+    /// float32, that is to about seven digits.
     ///
     /// - `lane` (uint32): its lane, as its place in the columns `lane_source` and `lane_target`.
     /// - `tree` (uint32), `phase`, `step` (uint16), `chunk` (uint32), `reduces` (bool): as in `transfers`.
-    /// - `bytes`, `start_s`, `sent_s`, `received_s` (float32): as in `transfers`.
+    /// - `bytes` (float32), `start_s`, `sent_s`, `received_s` (float64): as in `transfers`.
     /// - `cause` (int32): the number of the transfer that it waited for last, or -1 if it waited for none. What a
     ///   transfer waits for are its data, which are received at the node that sends it, and its links, which an earlier
     ///   transfer leaves; what ended last before its start is the cause.

@@ -1,7 +1,8 @@
 """What a page knows of a plan at one size: how long it takes and why, its trees, its transfers, and busy links.
 
-Times of transfers are whole ticks of a 2^24th of the plan's time, which compress well. If there are too many transfers,
-a page has those of the first trees only; the busy shares of links count all of them.
+Times are whole ticks of a 2^30th of the plan's time: how long each transfer is sent and under way, and its gap after
+the end of what it waited for. These are the same few numbers over and over, which compress well. If there are too many
+transfers, a page has those of the first trees only; the busy shares of links count all of them.
 """
 
 from collections.abc import Sequence
@@ -17,9 +18,9 @@ from treefold.results import Prediction
 
 Columns = dict[str, NDArray[Any]]
 
-_TICKS = 1 << 24
+_TICKS = 1 << 30
 MOST_TRANSFERS = 2_500_000
-"""So many transfers take about 30 MB in a page."""
+"""So many transfers take 2 to 10 MB in a page, and a second or two to read."""
 _MOST_SHARES = 1 << 22
 _WINDOWS = 256
 """The windows of the busy shares of links: this many, or fewer if links are very many."""
@@ -207,21 +208,18 @@ def _times(columns: Columns, kept: NDArray[np.int64], time_s: float) -> Columns:
 
     A start is a gap: the ticks since the end of the cause, which are nearly always none, or since the beginning.
     """
-    scale = _TICKS / time_s if time_s > 0 else 0.0
-    start, sent, received = (
-        np.rint(columns[name][kept].astype(np.float64) * scale).astype(np.int64)
-        for name in ("start_s", "sent_s", "received_s")
-    )
+    start, sent, received = (columns[name][kept] for name in ("start_s", "sent_s", "received_s"))
     back = _causes(columns["cause"], kept)
     cause = np.arange(len(kept)) - back
     lane = columns["lane"][kept]
     is_data = columns["lane_target"][lane[cause]] == columns["lane_source"][lane]
-    ends = np.where(back != 0, np.where(is_data, received[cause], sent[cause]), 0)
+    ends = np.where(back != 0, np.where(is_data, received[cause], sent[cause]), 0.0)
+    ticks = _TICKS / time_s if time_s > 0 else 0.0
     return {
         "bytes": columns["bytes"][kept],
-        "gap": (start - ends).astype(np.int32),
-        "sending": np.maximum(sent - start, 0).astype(np.uint32),
-        "latency": np.maximum(received - sent, 0).astype(np.uint32),
+        "gap": np.rint((start - ends) * ticks).astype(np.int32),
+        "sending": np.rint((sent - start) * ticks).astype(np.uint32),
+        "latency": np.rint((received - sent) * ticks).astype(np.uint32),
         "cause": back,
     }
 

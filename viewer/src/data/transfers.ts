@@ -34,9 +34,9 @@ export interface Transfers {
   lanesOfLink: Rows;
 }
 
-/** Read the transfers of a block. Times are whole ticks of a 2^24th of the time of the scene. */
+/** Read the transfers of a block. Times are whole ticks of a 2^30th of the time of the scene. */
 export function transfersOf(scene: Scene, columns: Columns, links: number): Transfers {
-  const tick = scene.time_s / 2 ** 24;
+  const tick = scene.time_s / 2 ** 30;
   const count = columns.gap?.length ?? 0;
   // Causes are distances back; 0 is none.
   const cause = Uint32Array.from({ length: count }, (_, at) => (columns.cause[at] === 0 ? NONE : at - columns.cause[at]));
@@ -104,10 +104,10 @@ function ownersOf(first: Column, chunks: Column, count: number): Uint32Array {
   return edge;
 }
 
-/** Return places sorted by keys below 2^25, in two passes of a radix sort. */
+/** Return places sorted by keys of 32 bits, in three passes of a radix sort. */
 function sortedBy(keys: Column): Uint32Array {
   let order: Uint32Array = Uint32Array.from({ length: keys.length }, (_, at) => at);
-  for (const shift of [0, 13]) order = rowsOf(1 << 13, order, (at) => (keys[at] >>> shift) & 0x1fff).items;
+  for (const shift of [0, 11, 22]) order = rowsOf(1 << 11, order, (at) => (keys[at] >>> shift) & 0x7ff).items;
   return order;
 }
 

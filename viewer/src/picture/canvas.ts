@@ -26,6 +26,7 @@ export function canvasPainter(canvas: HTMLCanvasElement): Painter {
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       drawLayers(context, drawing.layers.slice(KEPT), view);
     },
+    close() {},
   };
 }
 
@@ -43,7 +44,7 @@ function drawLayers(context: CanvasRenderingContext2D, layers: Drawing["layers"]
   }
 }
 
-export function colourAt(colours: Uint8Array, at: number): string {
+function colourAt(colours: Uint8Array, at: number): string {
   const [red, green, blue, alpha] = colours.subarray(4 * at, 4 * at + 4);
   return css([red, green, blue], alpha / 255);
 }
@@ -125,6 +126,11 @@ export function fittingLabels(labels: Label[], view: View): Label[] {
   return fitting;
 }
 
+/** Return a name as it is drawn: not longer than a line of the picture can bear. */
+export function shortLabel(text: string): string {
+  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
+}
+
 export const LABEL_FONT = "11px system-ui, sans-serif";
 
 export function drawLabels(canvas: HTMLCanvasElement, labels: Label[], view: View, ratio: number, ink: Rgb, paper: Rgb): void {
@@ -140,7 +146,7 @@ export function drawLabels(canvas: HTMLCanvasElement, labels: Label[], view: Vie
   context.fillStyle = css(ink);
   for (const label of fittingLabels(labels, view)) {
     const [x, y] = [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
-    const text = label.text.length > 24 ? `${label.text.slice(0, 23)}…` : label.text;
+    const text = shortLabel(label.text);
     context.strokeText(text, x, y);
     context.fillText(text, x, y);
   }

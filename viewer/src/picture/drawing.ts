@@ -81,7 +81,6 @@ export function emptyMarks(room: number): Marks {
   };
 }
 
-/** Return segments with at least so much room; the old ones if they have it. */
 /** Empty a layer to fill it anew. */
 export function restart(layer: Segments | Marks): void {
   layer.count = 0;

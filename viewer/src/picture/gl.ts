@@ -54,6 +54,8 @@ const MARK_COLOUR = `#version 300 es
   }`;
 
 export interface Painter {
+  /** Give back what the GPU holds for it. */
+  close(): void;
   draw(drawing: Drawing, view: View, ratio: number, paper: readonly [number, number, number]): void;
 }
 
@@ -107,6 +109,7 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
       }
       gl.bindVertexArray(null);
     },
+    close: () => gl.getExtension("WEBGL_lose_context")?.loseContext(),
   };
 }
 

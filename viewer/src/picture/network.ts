@@ -3,12 +3,12 @@ import type { Theme } from "../colours";
 import type { Column } from "../data/columns";
 import { NONE, startedBy } from "../data/transfers";
 import { edgeColour, linkColour, nodeColour, transferColour } from "../looks";
-import { edgesShown, laneOf, type Model } from "../model";
+import { edgesShown, laneOf, treesOf, type Model } from "../model";
 import type { State } from "../state";
 import * as drawing from "./drawing";
 import type { Places } from "./places";
 
-/** What the picture of one scene is made of; `base` and `moving` are filled again, never made anew. */
+/** What the picture of one scene is made of: layers that are filled again when something changes. */
 export interface Layers {
   coasts: drawing.Segments;
   links: drawing.Segments;
@@ -120,9 +120,13 @@ export function fillNodes(layer: drawing.Marks, model: Model, places: Places, si
   }
 }
 
+/** Of so many trees each has a line of its own. */
+const MOST_BESIDE = 12;
+
 /** Fill in the chosen trees: each edge over its route, with an arrow; trees on one link lie side by side. */
 export function fillTrees(layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
   const edges = state.trees ? edgesShown(model, state) : [];
+  const isMany = (treesOf(model, state)?.length ?? 0) > MOST_BESIDE;
   const { lanes } = model.transfers;
   drawing.restart(layers.trees);
   drawing.restart(layers.arrows);
@@ -132,6 +136,7 @@ export function fillTrees(layers: Layers, model: Model, places: Places, sizes: S
     for (const link of routeOf(lanes, model.transfers.edges.lane[edge])) {
       const before = onLink.get(link) ?? 0;
       onLink.set(link, before + 1);
+      if (isMany && before) continue; // so many trees would not fit beside each other: one line stands for all
       const width = Math.max(linkWidth(model, link, sizes), 1.6);
       const shift = shiftOf(model, link, sizes) + before * width * 1.15;
       for (const ends of segmentsOf(places, link)) {
@@ -272,6 +277,7 @@ function grown(layer: drawing.Segments): drawing.Segments {
   const larger = drawing.emptySegments(2 * layer.count);
   for (const name of ["places", "widths", "shifts", "colours"] as const) larger[name].set(layer[name]);
   larger.count = layer.count;
+  larger.version = layer.version;
   return larger;
 }
 
@@ -280,6 +286,7 @@ function grownMarks(layer: drawing.Marks): drawing.Marks {
   const larger = drawing.emptyMarks(2 * layer.count);
   for (const name of ["places", "sizes", "shifts", "shapes", "colours"] as const) larger[name].set(layer[name]);
   larger.count = layer.count;
+  larger.version = layer.version;
   return larger;
 }
 

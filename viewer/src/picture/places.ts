@@ -20,7 +20,7 @@ export interface Places {
   starts: Uint32Array;
   /** The lines of coasts as segments of four numbers. */
   coasts: Float32Array;
-  /** The least distance between two linked nodes, in units. */
+  /** The distance between two linked nodes that are near each other, in units. */
   spacing: number;
   /** The length of all links, and the area around them. */
   length: number;
@@ -41,7 +41,7 @@ export function placesOf(network: Network, columns: Columns, turn: Turn): Places
 function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"]) {
   const segments: number[] = [];
   const starts = new Uint32Array(columns.source.length + 1);
-  let spacing = Infinity;
+  const lengths: number[] = [];
   for (let link = 0; link < columns.source.length; link++) {
     const [source, target] = [columns.source[link], columns.target[link]];
     const ends = [nodes[2 * source], nodes[2 * source + 1], nodes[2 * target], nodes[2 * target + 1]];
@@ -53,11 +53,13 @@ function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"
       if (columns.bend[link]) segments.push(...bent(ends, columns.bend[link]));
       else segments.push(...ends);
       const far = Math.hypot(ends[2] - ends[0], ends[3] - ends[1]);
-      if (far > 0) spacing = Math.min(spacing, far);
+      if (far > 0) lengths.push(far);
     }
     starts[link + 1] = segments.length / 4;
   }
-  return { segments: Float32Array.from(segments), starts, spacing: Number.isFinite(spacing) ? spacing : 1 };
+  // Not the least: two sites of one city would make all nodes tiny.
+  const spacing = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 20)] ?? 1;
+  return { segments: Float32Array.from(segments), starts, spacing };
 }
 
 const PIECES = 10;

@@ -1,6 +1,6 @@
 // Writes a drawing as an SVG, for papers and slides.
 import { css, type Rgb } from "../colours";
-import { fittingLabels, colourAt, outline } from "./canvas";
+import { fittingLabels, outline, shortLabel } from "./canvas";
 import { CIRCLE, pixels, type Drawing, type Marks, type Segments, type View } from "./drawing";
 
 export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): string {
@@ -9,7 +9,7 @@ export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): strin
   );
   const labels = fittingLabels(drawing.labels, view).map((label) => {
     const [x, y] = [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
-    return `<text x="${short(x)}" y="${short(y + 4)}">${escaped(label.text)}</text>`;
+    return `<text x="${short(x)}" y="${short(y + 4)}">${escaped(shortLabel(label.text))}</text>`;
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${view.width} ${view.height}" ` +
@@ -26,20 +26,26 @@ export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): strin
 function segmentsOf(segments: Segments, view: View): string[] {
   return Array.from({ length: segments.count }, (_, at) => {
     const [x0, y0, x1, y1] = pixels(segments, at, view).map(short);
-    const stroke = `stroke="${colourAt(segments.colours, at)}" stroke-width="${short(segments.widths[at])}"`;
+    const stroke = `${filled("stroke", segments.colours, at)} stroke-width="${short(segments.widths[at])}"`;
     return `<line x1="${x0}" y1="${y0}" x2="${x1}" y2="${y1}" ${stroke}/>`;
   });
 }
 
 function marksOf(marks: Marks, view: View): string[] {
   return Array.from({ length: marks.count }, (_, at) => {
-    const colour = colourAt(marks.colours, at);
     const points = outline(marks, at, view);
-    if (points) return `<polygon points="${points.map((point) => point.map(short).join(",")).join(" ")}" fill="${colour}"/>`;
+    if (points) return `<polygon points="${points.map((point) => point.map(short).join(",")).join(" ")}" ${filled("fill", marks.colours, at)}/>`;
     const [x, y] = pixels(marks, at, view).map(short);
-    const look = marks.shapes[at] === CIRCLE ? `fill="none" stroke-width="2.5" stroke="${colour}"` : `fill="${colour}"`;
+    const look = marks.shapes[at] === CIRCLE ? `fill="none" stroke-width="2.5" ${filled("stroke", marks.colours, at)}` : filled("fill", marks.colours, at);
     return `<circle cx="${x}" cy="${y}" r="${short(marks.sizes[at] / 2)}" ${look}/>`;
   });
+}
+
+/** Return a colour as all programs read it: the opacity apart. */
+function filled(how: "fill" | "stroke", colours: Uint8Array, at: number): string {
+  const [red, green, blue, alpha] = colours.subarray(4 * at, 4 * at + 4);
+  const opacity = alpha < 255 ? ` ${how}-opacity="${short(alpha / 255)}"` : "";
+  return `${how}="rgb(${red},${green},${blue})"${opacity}`;
 }
 
 function short(value: number): string {

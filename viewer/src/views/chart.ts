@@ -3,28 +3,39 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
 import { category, css, themeOf } from "../colours";
-import type { Document } from "../data/format";
+import type { Document, Scene } from "../data/format";
 import { nodeName, linkName, type Model } from "../model";
-import type { Store } from "../state";
+import { switchedTo, type Store } from "../state";
 import { rate, size, time } from "../units";
 import { make } from "./elements";
+
+let current: uPlot | null = null;
+
+/** Keep one chart at a time: the one before gives back what it listens to. */
+function only(plot: uPlot): uPlot {
+  current?.destroy();
+  current = plot;
+  return plot;
+}
 
 /** Draw the bandwidth of each algorithm against size, if the page has plans of several sizes; else null. */
 export function comparisonChart(document: Document, store: Store, width: number): HTMLElement | null {
   const { scenes } = document;
+  const isOne = document.networks.length === 1;
+  const nameOf = (scene: Scene) => (isOne ? scene.algorithm : `${scene.algorithm}, ${document.networks[scene.network].name}`);
   const sizes = [...new Set(scenes.map((scene) => scene.size_bytes))].sort((a, b) => a - b);
-  const names = [...new Set(scenes.map((scene) => scene.algorithm))];
+  const names = [...new Set(scenes.map(nameOf))];
   if (scenes.length < 3 || sizes.length < 2) return null;
   const theme = themeOf(store.state.theme);
   const host = make("section", { class: "chart" }, make("h3", {}, "Algorithms against size: click one to see its plan"));
   const sceneOf = (name: string, bytes: number) =>
-    scenes.findIndex((scene) => scene.algorithm === name && scene.size_bytes === bytes);
+    scenes.findIndex((scene) => nameOf(scene) === name && scene.size_bytes === bytes);
   const bandwidth = (name: string, bytes: number) => {
     const scene = scenes[sceneOf(name, bytes)];
     return scene && scene.time_s > 0 ? bytes / scene.time_s : null;
   };
   const bounds = sizes.map((bytes) => {
-    const scene = scenes.find((each) => each.size_bytes === bytes);
+    const scene = document.networks.length === 1 && scenes.find((each) => each.size_bytes === bytes);
     return scene && scene.bound_s > 0 ? bytes / scene.bound_s : null;
   });
   const axis = { stroke: css(theme.ink), grid: { stroke: css(theme.faint), width: 1 }, ticks: { stroke: css(theme.faint) } };
@@ -42,12 +53,12 @@ export function comparisonChart(document: Document, store: Store, width: number)
       value: (_: uPlot, value: number | null) => (value === null ? "" : rate(value)) }],
   };
   const lines = names.map((name) => sizes.map((bytes) => bandwidth(name, bytes)));
-  const plot = new uPlot(options, [sizes, ...lines, bounds] as uPlot.AlignedData, host);
+  const plot = only(new uPlot(options, [sizes, ...lines, bounds] as uPlot.AlignedData, host));
   plot.over.addEventListener("click", () => {
     const at = plot.cursor.idx;
     if (at === null || at === undefined) return;
     const scene = nearestScene(plot, names, lines, at, (name) => sceneOf(name, sizes[at]));
-    if (scene >= 0) store.set({ shown: [scene], time: 0, selected: null, zoom: null, window: null });
+    if (scene >= 0) store.set(switchedTo([scene]));
   });
   return host;
 }
@@ -81,10 +92,10 @@ export function seriesChart(model: Model, store: Store, pane: number, width: num
   const name = series.of === "nodes" ? nodeName(model, selected.at) : linkName(model, selected.at);
   const host = make("section", { class: "chart" }, make("h3", {}, `${series.title}: ${name}`));
   const axis = { stroke: css(looks.ink), grid: { stroke: css(looks.faint), width: 1 } };
-  new uPlot({
+  only(new uPlot({
     width, height: 150, legend: { show: false }, scales: { x: { time: false } },
     axes: [{ ...axis, values: (_, each) => each.map(time) }, { ...axis, size: 60 }],
     series: [{}, { stroke: css(looks.accent), width: 1.5, fill: css(looks.accent, 0.2), points: { show: false } }],
-  }, [times, values], host);
+  }, [times, values], host));
   return host;
 }

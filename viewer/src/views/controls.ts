@@ -1,10 +1,10 @@
 // What can be chosen: colours, trees, halves, phases and steps, the scenes, and what leaves the page as a file.
 import type { Document } from "../data/format";
 import type { Model } from "../model";
-import type { ColourBy, Half, Store } from "../state";
+import { switchedTo, type ColourBy, type Half, type Store } from "../state";
 import { choice, make } from "./elements";
 
-export interface Exports {
+interface Exports {
   png: () => void;
   svg: () => void;
 }
@@ -28,7 +28,10 @@ export function fillControls(
       state.theme === "dark" ? "Light" : "Dark"),
     make("button", { title: "Keys and what is shown (?)", click: help }, "?"),
   );
+  // Who uses the keyboard goes on where they were, though the elements are new.
+  const focused = host.contains(window.document.activeElement) ? window.document.activeElement?.getAttribute("title") : null;
   host.replaceChildren(...parts);
+  if (focused) host.querySelector<HTMLElement>(`[title="${CSS.escape(focused)}"]`)?.focus();
 }
 
 function scenes(document: Document, store: Store): Node[] {
@@ -37,7 +40,7 @@ function scenes(document: Document, store: Store): Node[] {
   const names = document.scenes.map((scene, at): [string, string] => [String(at), scene.label]);
   const set = (pane: number, value: string) => {
     const next = value === "" ? shown.slice(0, 1) : Object.assign([...shown], { [pane]: Number(value) });
-    store.set({ shown: next, selected: null, trees: null, step: null, phase: null });
+    store.set(switchedTo(next));
   };
   return [
     choice("Plan", "The plan that is shown", names, String(shown[0]), (value) => set(0, value)),
@@ -45,14 +48,19 @@ function scenes(document: Document, store: Store): Node[] {
   ];
 }
 
-function colours(models: Model[], store: Store): Node {
+/** Return what colours can mean: names and titles. */
+export function offeredColours(models: Model[]): [string, string][] {
   const options: [string, string][] = [["busy", "busy share of links"], ["tree", "tree"]];
   if (models.some((model) => model.scene.steps > 0)) options.push(["step", "step"]);
-  if (models.some((model) => (model.transfers.edges.chunks as Uint32Array).some((chunks) => chunks > 1))) options.push(["chunk", "chunk"]);
+  if (models.some((model) => model.hasChunks)) options.push(["chunk", "chunk"]);
   options.push(["limit", "limiting links"]);
   const series = new Map(models.flatMap((model) => model.scene.series.map((each) => [each.name, each.title] as const)));
   for (const [name, title] of series) options.push([`series:${name}`, title]);
-  return choice("Colour by", "What colours mean", options, store.state.colour, (value) => store.set({ colour: value as ColourBy }));
+  return options;
+}
+
+function colours(models: Model[], store: Store): Node {
+  return choice("Colour by", "What colours mean", offeredColours(models), store.state.colour, (value) => store.set({ colour: value as ColourBy }));
 }
 
 function trees(models: Model[], store: Store): Node {
@@ -60,7 +68,9 @@ function trees(models: Model[], store: Store): Node {
   const change = (event: Event) => {
     const input = event.target as HTMLInputElement;
     const list = readTrees(input.value, models);
-    input.setCustomValidity(list === undefined ? "Write numbers of trees such as 0-3,7, the name of a root, or nothing for all" : "");
+    const last = Math.max(...models.map((model) => model.scene.trees)) - 1;
+    const help = `Trees are 0 to ${last}: write numbers such as 0-3,7, the name of a root, or nothing for all`;
+    input.setCustomValidity(list === undefined ? help : "");
     input.reportValidity();
     if (list !== undefined) store.set({ trees: list, selected: null });
   };
@@ -70,15 +80,15 @@ function trees(models: Model[], store: Store): Node {
 }
 
 /** Read a list of trees such as `0-3,7`, or the name of a node that is their root; null is all, undefined is wrong. */
-export function readTrees(text: string, models: Model[]): number[] | null | undefined {
+function readTrees(text: string, models: Model[]): number[] | string | null | undefined {
   const trimmed = text.trim();
   if (trimmed === "" || trimmed === "all") return null;
   const most = Math.max(...models.map((model) => model.scene.trees));
-  const rooted = models.flatMap((model) => {
-    const node = model.network.nodes.indexOf(trimmed);
-    return [...model.transfers.trees.root].flatMap((root: number, tree) => (node >= 0 && root === node ? [tree] : []));
+  const isRoot = models.some(({ network, transfers }) => {
+    const node = network.nodes.indexOf(trimmed);
+    return node >= 0 && (transfers.trees.root as Uint32Array).includes(node);
   });
-  if (rooted.length) return [...new Set(rooted)];
+  if (isRoot) return trimmed;
   const found: number[] = [];
   for (const part of trimmed.split(",")) {
     const range = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(part);
@@ -91,8 +101,8 @@ export function readTrees(text: string, models: Model[]): number[] | null | unde
 }
 
 /** Write a list of trees as briefly as one would. */
-export function shortList(trees: number[] | null): string {
-  if (!trees) return "";
+export function shortList(trees: number[] | string | null): string {
+  if (!trees || typeof trees === "string") return trees ?? "";
   const parts: string[] = [];
   for (let at = 0; at < trees.length; at++) {
     const first = at;

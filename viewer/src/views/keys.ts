@@ -2,7 +2,8 @@
 import type { State, Store } from "../state";
 import { toggle } from "./transport";
 
-export function onKey(event: KeyboardEvent, store: Store, longest: number, help: () => void): void {
+export function onKey(event: KeyboardEvent, store: Store, longest: number, help: () => void, refit: () => void): void {
+  if (document.querySelector("dialog[open]")) return; // its own keys close it
   const target = event.target as HTMLElement;
   const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) && (target as HTMLInputElement).type !== "range";
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -10,6 +11,10 @@ export function onKey(event: KeyboardEvent, store: Store, longest: number, help:
   const change = changeOf(event.key, store.state, longest);
   if (event.key === " ") toggle(store, longest);
   else if (event.key === "?") help();
+  else if (event.key === "0") {
+    refit();
+    store.set({ zoom: null, window: null });
+  }
   else if (change) store.set(change);
   else return;
   event.preventDefault();
@@ -40,8 +45,6 @@ function changeOf(key: string, state: State, longest: number): Partial<State> | 
       return { colour: "chunk" };
     case "d":
       return { theme: state.theme === "dark" ? "light" : "dark" };
-    case "0":
-      return { zoom: null, window: null };
     case "Escape":
       return { selected: null, trees: null, half: "both", phase: null, step: null };
     default:

@@ -1,9 +1,9 @@
 // Says below the picture what its colours mean.
 import { css, heat, themeOf } from "../colours";
 import { seriesOf } from "../looks";
-import type { Model } from "../model";
+import { treesOf, type Model } from "../model";
 import type { State } from "../state";
-import { rate } from "../units";
+import { amount, rate } from "../units";
 import { make } from "./elements";
 import { shortList } from "./controls";
 
@@ -12,7 +12,7 @@ export function showLegend(host: HTMLElement, state: State, models: Model[]): vo
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   const legend = make("div", { class: "legend" }, textOf(state, models));
   if (series || (state.colour === "busy" && !state.trees)) {
-    const most = series ? `${Number(series.largest.toPrecision(3))} ${series.unit}` : "100 %";
+    const most = series ? amount(series.largest, series.unit) : "100 %";
     legend.append(make("span", { class: "scale" }, "0", scale(state), most));
   }
   host.append(legend);
@@ -22,7 +22,8 @@ function textOf(state: State, models: Model[]): string {
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
   if (state.colour === "limit") return limitOf(models);
-  const moves = state.trees ? `trees ${shortList(state.trees)}` : "what moves";
+  const named = `${typeof state.trees === "string" ? "the trees of the root" : "trees"} ${shortList(state.trees)}`;
+  const moves = state.trees ? named : "what moves";
   const halves = "blue towards the root, orange from it";
   switch (state.colour) {
     case "tree":
@@ -30,9 +31,12 @@ function textOf(state: State, models: Model[]): string {
     case "step":
       return `Colour: the step of ${moves}, from the first (dark) to the last`;
     case "chunk":
-      return `Colour: the chunk of ${moves}, from the first (dark) to the last`;
+      return `Colour: the chunk of what moves, from the first (dark) to the last`;
     default: {
-      if (state.trees) return `Trees ${shortList(state.trees)}: ${state.trees.length > 1 ? "a colour for each" : halves}`;
+      if (state.trees) {
+        const isOne = models.every((model) => treesOf(model, state)!.length === 1);
+        return `Shown are ${named}: ${isOne ? halves : "a colour for each"}`;
+      }
       return `Colour: the share of the time${state.window ? " chosen below" : ""} in which a link carries something`;
     }
   }

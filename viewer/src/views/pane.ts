@@ -18,6 +18,8 @@ export interface Pane {
   draw(all?: boolean): void;
   note(changed: Set<keyof State>): void;
   resize(): void;
+  /** Show all of the network again, as at first. */
+  refit(): void;
   drawing(): Drawing;
   view(): View;
   isOnGpu: boolean;
@@ -26,7 +28,7 @@ export interface Pane {
 
 export type Hover = { kind: "node" | "link"; at: number; pane: number; x: number; y: number } | null;
 
-const MARGIN = 34;
+const MOST_MARGIN = 34;
 /** Below the picture stands what its colours mean. */
 const BELOW = 22;
 
@@ -47,7 +49,7 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
   let transform = zoomIdentity;
   let mask = passing(model, store.state);
   let hover: Hover = null;
-  const stale = { places: true, links: true, trees: true, moving: true, picked: true, all: true };
+  const stale = { places: true, links: true, trees: true, moving: true, path: true, picked: true, all: true };
 
   const view = (): View => ({
     scale: fitted.scale * transform.k,
@@ -61,7 +63,8 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
   function fit(): void {
     const [left, top, right, bottom] = extentOf(places.nodes, places.segments);
     const [width, height] = [Math.max(right - left, 1e-6), Math.max(bottom - top, 1e-6)];
-    const room = [Math.max(host.clientWidth - 2 * MARGIN, 20), Math.max(host.clientHeight - 2 * MARGIN - BELOW, 20)];
+    const margin = Math.min(MOST_MARGIN, 0.07 * host.clientWidth, 0.07 * host.clientHeight);
+    const room = [Math.max(host.clientWidth - 2 * margin, 20), Math.max(host.clientHeight - 2 * margin - BELOW, 20)];
     const scale = Math.min(room[0] / width, room[1] / height, 140);
     const middle = [(left + right) / 2, (top + bottom) / 2];
     fitted = { scale, x: host.clientWidth / 2 - middle[0] * scale, y: (host.clientHeight - BELOW) / 2 - middle[1] * scale };
@@ -87,8 +90,8 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     if (stale.places || stale.links) {
       network.colourLinks(layers.links, model, places, state, theme);
       network.fillNodes(layers.nodes, model, places, now, state, theme);
-      network.fillPath(layers, model, places, now, state, theme);
     }
+    if (stale.places || stale.path) network.fillPath(layers, model, places, now, state, theme);
     if (stale.places || stale.trees) network.fillTrees(layers, model, places, now, state, theme);
     if (stale.places || stale.moving) network.fillMoving(layers, model, places, now, state, theme, mask);
     if (stale.places || stale.picked) {
@@ -108,19 +111,19 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     const ratio = devicePixelRatio;
     painter.draw({ layers: network.layersOf(layers), labels: [] }, view(), ratio, theme.paper);
     if (stale.places) drawLabels(labels, labelsOf(model, places, sizes().node, view().scale), view(), ratio, theme.ink, theme.paper);
-    stale.places = stale.links = stale.trees = stale.moving = stale.picked = stale.all = false;
+    stale.places = stale.links = stale.trees = stale.moving = stale.path = stale.picked = stale.all = false;
   }
 
   function note(changed: Set<keyof State>): void {
     const has = (...names: (keyof State)[]) => names.some((name) => changed.has(name));
     if (has("trees", "half", "phase", "step")) mask = passing(model, store.state);
     stale.places ||= has("theme");
-    const follows = store.state.colour.startsWith("series:") || store.state.path;
-    stale.links ||= has("colour", "window", "path", "trees") || (follows && has("time"));
+    stale.links ||= has("colour", "window", "trees") || (store.state.colour.startsWith("series:") && has("time"));
+    stale.path ||= has("path") || (store.state.path && has("time"));
     stale.trees ||= has("trees", "half", "phase", "step", "colour");
     stale.moving ||= has("time", "trees", "half", "phase", "step", "colour", "playing");
     stale.picked ||= has("selected");
-    stale.all ||= stale.places || stale.links || stale.trees || stale.moving || stale.picked;
+    stale.all ||= stale.places || stale.links || stale.trees || stale.moving || stale.path || stale.picked;
   }
 
   const isSpace = model.network.layout === "space";
@@ -132,11 +135,14 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
       stale.places = stale.all = true;
     });
   select(labels).call(zooming).on("dblclick.zoom", null);
-  labels.addEventListener("dblclick", () => {
+  labels.addEventListener("dblclick", refit);
+
+  function refit(): void {
     turn = { ...FIRST_TURN };
     places = placesOf(model.network, model.net, turn);
     select(labels).call(zooming.transform, zoomIdentity);
-  });
+    stale.places = stale.all = true;
+  }
 
   let dragged = false;
   labels.addEventListener("pointermove", (event) => {
@@ -176,10 +182,15 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
     draw,
     note,
     resize,
+    refit,
     drawing: () => ({ layers: network.layersOf(layers), labels: labelsOf(model, places, sizes().node, view().scale) }),
     view,
     isOnGpu: gl !== null,
-    close: () => host.replaceChildren(),
+    close: () => {
+      gl?.close();
+      select(labels).on(".zoom", null);
+      host.replaceChildren();
+    },
   };
 }
 
@@ -187,7 +198,7 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
 function labelsOf(model: Model, places: Places, size: number, scale: number): Label[] {
   const names = model.network.nodes;
   const longest = Math.max(...names.slice(0, 2000).map((name) => name.length));
-  const isTight = 7.5 * longest + 10 > places.spacing * scale;
+  const isTight = 6.8 * longest + 20 > places.spacing * scale; // what `fittingLabels` keeps free
   return names.map((name, node) => ({
     x: places.nodes[2 * node],
     y: places.nodes[2 * node + 1],

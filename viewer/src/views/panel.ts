@@ -1,7 +1,7 @@
 // The words beside the picture: how long a plan takes and why, and what is known of the thing that is selected.
-import { NONE } from "../data/transfers";
+import { NONE, row } from "../data/transfers";
 import {
-  busyShare, chunkOf, laneOf, linkName, nodeName, stepOf, transferName, transfersOver, treeOf, type Model,
+  busyShare, chunkOf, linkName, nodeName, stepOf, transferName, transfersOver, treeOf, type Model,
 } from "../model";
 import type { Selected, Store } from "../state";
 import { counted, rate, share, size, time } from "../units";
@@ -12,7 +12,8 @@ import { endOf, followersOf } from "./timeline";
 export function fillPanel(host: HTMLElement, models: Model[], store: Store, chart: HTMLElement | null): void {
   const { selected } = store.state;
   const model = selected && models[selected.pane];
-  const parts: Node[] = selected && model ? [details(model, selected, store)] : [];
+  const found = selected && model ? details(model, selected, store) : null;
+  const parts: Node[] = found ? [found] : [];
   if (chart) parts.push(chart);
   host.replaceChildren(...parts, ...models.map((each, pane) => summary(each, store, pane, models)));
 }
@@ -21,15 +22,20 @@ function summary(model: Model, store: Store, pane: number, models: Model[]): HTM
   const { scene } = model;
   const section = make("section", { class: "summary", "data-pane": pane });
   const other = models.length === 2 ? models[1 - pane].scene : null;
-  section.append(make("h2", {}, scene.label), make("dl", {}, ...facts(model)));
+  section.append(make("h2", {}, scene.label));
+  if (!model.isRead) {
+    section.append(make("p", {}, `${counted(scene.transfers, "transfer")} are being read…`));
+    return section;
+  }
+  section.append(make("dl", {}, ...facts(model)));
   if (other && other.time_s < scene.time_s * 0.999) {
     section.append(make("p", {}, `It takes ${(scene.time_s / other.time_s).toPrecision(3)} times as long as ${other.label}.`));
   }
   section.append(make("h3", {}, "Why it takes so long"), ...reasons(model).map((reason) => make("p", {}, reason)));
   section.append(
     make("div", { class: "buttons" },
-      make("button", { click: () => store.set({ path: !store.state.path }), title: "p" },
-        store.state.path ? "Hide the critical path" : "Show the critical path"),
+      ...(scene.path ? [make("button", { click: () => store.set({ path: !store.state.path }), title: "p" },
+        store.state.path ? "Hide the critical path" : "Show the critical path")] : []),
       make("button", { click: () => store.set({ colour: store.state.colour === "limit" ? "busy" : "limit" }), title: "l" },
         store.state.colour === "limit" ? "Show busy links" : "Show the limiting links")),
   );
@@ -38,7 +44,7 @@ function summary(model: Model, store: Store, pane: number, models: Model[]): HTM
 
 function facts(model: Model): HTMLElement[] {
   const { scene } = model;
-  const idle = model.busy.reduce((count, each) => count + (each === 0 ? 1 : 0), 0);
+  const { idle } = model;
   const parts = [
     ...fact("Time", `${time(scene.time_s)}, ${scene.simulator === "measured" ? "measured" : `by ${scene.simulator}`}`, scene.time_s),
     ...(scene.clock_uncertainty_s ? fact("Clocks", `may differ by ${time(scene.clock_uncertainty_s)}`, scene.clock_uncertainty_s) : []),
@@ -70,7 +76,7 @@ function reasons(model: Model): string[] {
   }
   const busiest = model.busiest[0];
   if (busiest !== undefined && model.used[busiest] > 0) {
-    const idle = model.busy.filter((each) => each === 0).length;
+    const { idle } = model;
     const level = `The busiest link, ${linkName(model, busiest)}, is used ${share(model.used[busiest])} of the time`;
     said.push(`${level}${idle ? `, while ${counted(idle, "link")} of ${model.busy.length} carry nothing` : ""}.`);
   }
@@ -83,13 +89,14 @@ function reasons(model: Model): string[] {
   return said;
 }
 
-function details(model: Model, selected: Selected, store: Store): HTMLElement {
-  const section = make("section", { class: "details" });
+function details(model: Model, selected: Selected, store: Store): HTMLElement | null {
+  const section = make("section", { class: "details", "aria-live": "polite" });
   const close = make("button", { class: "close", title: "Escape", click: () => store.set({ selected: null }) }, "×");
   const content = { node: ofNode, link: ofLink, transfer: ofTransfer, tree: ofTree }[selected.kind];
   const limit = { node: model.network.nodes.length, link: model.net.source.length,
     transfer: model.transfers.count, tree: model.transfers.trees.root.length }[selected.kind];
-  section.append(close, ...(selected.at < limit ? content(model, selected.at, store, selected.pane) : []));
+  if (selected.at >= limit) return null;
+  section.append(close, ...content(model, selected.at, store, selected.pane));
   return section;
 }
 
@@ -98,18 +105,15 @@ function ofNode(model: Model, node: number, store: Store, pane: number): HTMLEle
   const rank = network.ranks[node];
   let sends = 0, receives = 0, sent = 0, received = 0, last = 0;
   const sources = new Set<number>(), targets = new Set<number>();
-  for (let at = 0; at < transfers.count; at++) {
-    const lane = laneOf(transfers, at);
-    if (transfers.lanes.source[lane] === node) {
-      sends++;
-      sent += transfers.bytes[at];
-      targets.add(transfers.lanes.target[lane]);
-    } else if (transfers.lanes.target[lane] === node) {
-      receives++;
-      received += transfers.bytes[at];
-      last = Math.max(last, transfers.received[at]);
-      sources.add(transfers.lanes.source[lane]);
+  for (let lane = 0; lane < transfers.lanes.source.length; lane++) {
+    const [source, target] = [transfers.lanes.source[lane], transfers.lanes.target[lane]];
+    if (source !== node && target !== node) continue;
+    for (const at of row(transfers.ofLane, lane)) {
+      if (source === node) [sends, sent] = [sends + 1, sent + transfers.bytes[at]];
+      else [receives, received, last] = [receives + 1, received + transfers.bytes[at], Math.max(last, transfers.received[at])];
     }
+    if (source === node) targets.add(target);
+    else sources.add(source);
   }
   const kind = network.kinds[node] === "accelerator" ? (rank < 0 ? "idle accelerator" : `rank ${rank}`) : network.kinds[node];
   const names = (nodes: Set<number>) => some([...nodes].map((each) => nodeName(model, each)));
@@ -161,15 +165,14 @@ function ofTransfer(model: Model, at: number, store: Store, pane: number): HTMLE
   parts.push(treeButtons("Tree", [treeOf(transfers, at)], store, pane));
   if (cause === NONE) parts.push(make("p", {}, "It waits for nothing."));
   else {
-    const end = endOf(model, cause, at);
-    const isData = end === transfers.received[cause];
+    const { isData } = endOf(model, cause, at);
     parts.push(transferList(model, isData ? "It waits for these data" : "It waits for the link, which carries", [cause], store, pane));
   }
   if (followers.length) parts.push(transferList(model, "What waits for it", followers, store, pane));
   return parts;
 }
 
-function ofTree(model: Model, tree: number, store: Store, pane: number): HTMLElement[] {
+function ofTree(model: Model, tree: number, store: Store): HTMLElement[] {
   const { edges, trees, lanes } = model.transfers;
   let from = Infinity, to = 0, uses = 0;
   const nodes = new Set<number>();
@@ -181,15 +184,14 @@ function ofTree(model: Model, tree: number, store: Store, pane: number): HTMLEle
     from = Math.min(from, model.transfers.start[edges.transfer[edge]]);
     to = Math.max(to, model.transfers.received[edges.transfer[edge] + edges.chunks[edge] - 1]);
   }
-  const only = store.state.trees?.length === 1 && store.state.trees[0] === tree;
+  const only = JSON.stringify(store.state.trees) === `[${tree}]`;
   return [make("h2", {}, `Tree ${tree}`), make("dl", {},
     ...fact("Root", nodeName(model, trees.root[tree]), trees.root[tree]),
     ...(model.scene.phases > 1 ? fact("Phase", String(trees.phase[tree]), trees.phase[tree]) : []),
     ...fact("Share", `${share(trees.share[tree])} of the vector`, trees.share[tree]),
     ...fact("Reaches", `${counted(nodes.size, "node")} over ${counted(uses, "edge")}`, uses),
     ...(to > 0 ? fact("Time", `${time(from)} to ${time(to)}`, to - from) : [])),
-    make("button", { click: () => store.set({ trees: only ? null : [tree] }) }, only ? "Show all trees" : "Show only this tree"),
-    make("p", { class: "hint" }, `Pane ${pane + 1}`)];
+    make("button", { click: () => store.set({ trees: only ? null : [tree] }) }, only ? "Show all trees" : "Show only this tree")];
 }
 
 const SHOWN = 40;

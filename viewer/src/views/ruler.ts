@@ -6,7 +6,7 @@ import type { Store } from "../state";
 import { time } from "../units";
 import { GUTTER, shownPart } from "./timeline";
 
-export interface Ruler {
+interface Ruler {
   draw(): void;
   resize(): void;
 }
@@ -35,7 +35,12 @@ export function rulerIn(host: HTMLElement, store: Store, longest: () => number):
   canvas.addEventListener("pointerup", () => (begun = null));
   canvas.addEventListener("dblclick", () => store.set({ window: null }));
 
+  let drawn = "";
   function draw(): void {
+    const { time: moment, window: chosen, theme: name } = store.state;
+    const now = JSON.stringify([moment, chosen, name, part(), host.clientWidth, devicePixelRatio]);
+    if (now === drawn) return;
+    drawn = now;
     const context = canvas.getContext("2d")!;
     const theme = themeOf(store.state.theme);
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
@@ -49,9 +54,11 @@ export function rulerIn(host: HTMLElement, store: Store, longest: () => number):
     context.textBaseline = "top";
     context.textAlign = "center";
     context.fillStyle = css(theme.ink);
-    for (const moment of ticks(...part(), Math.max(Math.floor(width() / 110), 2))) {
+    const marks = ticks(...part(), Math.max(Math.floor(width() / 110), 2));
+    const digits = Math.max(3, 1 + Math.ceil(Math.log10(Math.max(marks[marks.length - 1] / (marks[1] - marks[0]), 1) || 1)));
+    for (const moment of marks) {
       context.fillRect(xOf(moment), host.clientHeight - 5, 1, 5);
-      context.fillText(time(moment), Math.min(Math.max(xOf(moment), GUTTER + 14), host.clientWidth - 24), 3);
+      context.fillText(time(moment, digits), Math.min(Math.max(xOf(moment), GUTTER + 14), host.clientWidth - 24), 3);
     }
     const x = xOf(store.state.time);
     if (x < GUTTER - 1) return;
@@ -66,6 +73,7 @@ export function rulerIn(host: HTMLElement, store: Store, longest: () => number):
   function resize(): void {
     canvas.width = Math.max(1, Math.round(host.clientWidth * devicePixelRatio));
     canvas.height = Math.max(1, Math.round(host.clientHeight * devicePixelRatio));
+    drawn = "";
     draw();
   }
   return { draw, resize };

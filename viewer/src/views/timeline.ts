@@ -91,29 +91,35 @@ export function timelineIn(host: HTMLElement, model: Model, store: Store, pane: 
 
   function drawLink(context: CanvasRenderingContext2D, theme: Theme, link: number, at: number): void {
     const { state } = store;
-    drawName(context, theme, linkName(model, link), share(busyShare(model, link, state.window)), at);
+    drawName(context, theme, linkName(model, link), model.isRead ? share(busyShare(model, link, state.window)) : "", at);
     if (state.selected?.kind === "link" && state.selected.pane === pane && state.selected.at === link) {
       context.fillStyle = css(theme.accent, 0.18);
       context.fillRect(0, at * ROW, canvas.clientWidth, ROW);
     }
     if (!model.transfers.count || model.scene.trees_here < model.scene.trees) drawHeat(context, theme, link, at);
     const [from, to] = shownPart(state, longest);
+    const lanes = row(model.transfers.lanesOfLink, link);
+    // What the filters let pass is drawn last, so that nothing hides it.
+    for (const passes of isFiltered(state) ? [0, 1] : [1]) {
+      for (const lane of lanes) drawLane(context, theme, lane, at, [from, to], passes);
+    }
+  }
+
+  function drawLane(
+    context: CanvasRenderingContext2D, theme: Theme, lane: number, at: number, [from, to]: [number, number], passes: number,
+  ): void {
     const { transfers } = model;
-    const lanes = row(transfers.lanesOfLink, link);
-    for (const lane of lanes) {
-      const items = transfers.ofLane.items;
-      const end = startedBy(transfers, lane, to);
-      const begin = Math.max(startedBy(transfers, lane, from) - 8, transfers.ofLane.starts[lane]);
-      let before = -1;
-      for (let place = begin; place < end; place++) {
-        const transfer = items[place];
-        if (transfers.sent[transfer] < from) continue;
-        const x0 = Math.max(xOf(transfers.start[transfer]), GUTTER);
-        const x1 = xOf(transfers.sent[transfer]);
-        if (x1 <= before) continue; // it lies within a pixel that is drawn
-        before = x1 - x0 < 1 ? Math.ceil(x1) : x1 - 0.5;
-        drawBar(context, theme, transfer, x0, x1, at);
-      }
+    const { items, starts } = transfers.ofLane;
+    const end = startedBy(transfers, lane, to);
+    let before = -1;
+    for (let place = Math.max(startedBy(transfers, lane, from) - 8, starts[lane]); place < end; place++) {
+      const transfer = items[place];
+      if (transfers.sent[transfer] < from || mask[transfer] !== passes) continue;
+      const x0 = Math.max(xOf(transfers.start[transfer]), GUTTER);
+      const x1 = xOf(transfers.sent[transfer]);
+      if (x1 <= before) continue; // it lies within a pixel that is drawn
+      before = x1 - x0 < 1 ? Math.ceil(x1) : x1 - 0.5;
+      drawBar(context, theme, transfer, x0, x1, at);
     }
   }
 
@@ -144,7 +150,7 @@ export function timelineIn(host: HTMLElement, model: Model, store: Store, pane: 
   }
 
   function drawPath(context: CanvasRenderingContext2D, theme: Theme): void {
-    drawName(context, theme, "Critical path", `${model.transfers.path.length}`, 0);
+    drawName(context, theme, "Critical path", model.transfers.path.length ? `${model.transfers.path.length}` : "", 0);
     for (const transfer of model.transfers.path) {
       const { start, sent, received } = model.transfers;
       const [x0, x1, x2] = [start[transfer], sent[transfer], received[transfer]].map(xOf);
@@ -171,7 +177,7 @@ export function timelineIn(host: HTMLElement, model: Model, store: Store, pane: 
 
   function connect(context: CanvasRenderingContext2D, from: number, to: number): void {
     const [one, other] = [from, to].map((transfer) => rowOfLink.get(firstLink(model, transfer)) ?? 0);
-    const end = Math.min(endOf(model, from, to), model.transfers.start[to]);
+    const end = Math.min(endOf(model, from, to).end, model.transfers.start[to]);
     const [x0, y0] = [xOf(end), one * ROW + ROW / 2];
     const [x1, y1] = [xOf(model.transfers.start[to]), other * ROW + ROW / 2];
     if (Math.max(x0, x1) < GUTTER) return;
@@ -233,6 +239,10 @@ export function timelineIn(host: HTMLElement, model: Model, store: Store, pane: 
   };
 }
 
+function isFiltered(state: State): boolean {
+  return Boolean(state.trees) || state.half !== "both" || state.phase !== null || state.step !== null;
+}
+
 /** Return the transfers that waited for a transfer. */
 export function followersOf(model: Model, transfer: number): number[] {
   const found: number[] = [];
@@ -241,11 +251,11 @@ export function followersOf(model: Model, transfer: number): number[] {
   return found;
 }
 
-/** Return when a transfer let another go: when it was received at the sender of the other, else when it was sent. */
-export function endOf(model: Model, from: number, to: number): number {
+/** Return when a transfer let another go, and whether by its data, which the other sends on, or by leaving the link. */
+export function endOf(model: Model, from: number, to: number): { end: number; isData: boolean } {
   const { lanes, sent, received } = model.transfers;
   const isData = lanes.target[laneOf(model.transfers, from)] === lanes.source[laneOf(model.transfers, to)];
-  return isData ? received[from] : sent[from];
+  return { end: isData ? received[from] : sent[from], isData };
 }
 
 function firstLink(model: Model, transfer: number): number {

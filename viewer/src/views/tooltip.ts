@@ -1,9 +1,9 @@
 // What is known of the thing under the pointer, in a few words.
 import { row } from "../data/transfers";
 import { seriesOf } from "../looks";
-import { busyShare, edgePasses, linkName, nodeName, valueAt, type Model } from "../model";
+import { busyShare, edgesShown, linkName, nodeName, valueAt, type Model } from "../model";
 import type { State } from "../state";
-import { counted, rate, share, time } from "../units";
+import { amount, counted, rate, share, time } from "../units";
 import { make } from "./elements";
 import type { Hover } from "./pane";
 
@@ -22,7 +22,7 @@ function ofNode(model: Model, node: number, state: State): string[] {
   const kind = model.network.kinds[node] === "accelerator" ? (rank < 0 ? "idle" : `rank ${rank}`) : model.network.kinds[node];
   const lines = [nodeName(model, node), kind];
   const series = seriesOf(model, state);
-  if (series?.of === "nodes") lines.push(`${series.title}: ${valueAt(model, series.name, node, state.time).toPrecision(3)} ${series.unit}`);
+  if (series?.of === "nodes") lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
   if (state.trees) lines.push(...inTrees(model, node, state));
   return lines;
 }
@@ -31,9 +31,9 @@ function ofNode(model: Model, node: number, state: State): string[] {
 function inTrees(model: Model, node: number, state: State): string[] {
   const { edges, lanes } = model.transfers;
   const from: string[] = [], to: string[] = [];
-  for (let edge = 0; edge < edges.tree.length; edge++) {
+  for (const edge of edgesShown(model, state)) {
     const [source, target] = [lanes.source[edges.lane[edge]], lanes.target[edges.lane[edge]]];
-    if ((source !== node && target !== node) || !edgePasses(model, state, edge)) continue;
+    if (source !== node && target !== node) continue;
     const what = edges.reduces[edge] ? "partial sums" : "results";
     const step = edges.step[edge] ? ` in step ${edges.step[edge]}` : "";
     if (source === node) to.push(`${what} to ${nodeName(model, target)}${step}`);

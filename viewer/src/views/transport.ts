@@ -17,7 +17,9 @@ export function transportIn(host: HTMLElement, store: Store, longest: () => numb
   const speeds: [string, string][] = [["3", "3 s"], ["6", "6 s"], ["12", "12 s"], ["30", "30 s"], ["120", "2 min"]];
   const speed = choice("A run takes", "How long one run takes on this screen", speeds, String(store.state.duration),
     (value) => store.set({ duration: Number(value) }));
-  const window = make("span", { class: "window" });
+  const part = make("span");
+  const all = make("button", { click: () => store.set({ window: null }) }, "all of the time");
+  const window = make("span", { class: "window" }, part, all);
   host.append(play, slider, moment, speed, window);
 
   function note(): void {
@@ -25,10 +27,10 @@ export function transportIn(host: HTMLElement, store: Store, longest: () => numb
     play.textContent = state.playing ? "❚❚" : "▶";
     slider.value = String(Math.round((state.time / (longest() || 1)) * 100000));
     moment.textContent = `${time(state.time)} of ${time(longest())}`;
-    if (state.window) {
-      window.replaceChildren(`Busy shares from ${time(state.window[0])} to ${time(state.window[1])} `,
-        make("button", { click: () => store.set({ window: null }) }, "all of the time"));
-    } else window.replaceChildren(make("span", { class: "hint" }, "Drag on the ruler for the busy shares of a part of the time"));
+    all.hidden = !state.window;
+    part.textContent = state.window
+      ? `Busy shares from ${time(state.window[0])} to ${time(state.window[1])} `
+      : "Drag on the ruler for the busy shares of a part of the time";
   }
   return { note };
 }
