@@ -31,7 +31,7 @@ pub struct Sender {
     pub occupancy: Occupancy,
     turn: usize,
     /// The packets on it: one, or none; only if it is sampled, and nothing arrives corrupt.
-    taken: Option<Level>,
+    taken: Option<Box<Level>>,
     /// Sends again what arrives corrupt, if anything does.
     pub retry: Option<Box<Retry>>,
 }
@@ -41,7 +41,7 @@ impl Sender {
     pub fn new(link: LinkEnd, parameters: &Parameters) -> Self {
         let credits = vec![parameters.buffer_flits; parameters.channels];
         let retry = Retry::new(link, parameters).map(Box::new);
-        let taken = parameters.samples.then(Level::default);
+        let taken = parameters.samples.then(Box::default);
         Self { link, credits, due: NEVER, occupancy: Occupancy::default(), turn: 0, taken, retry }
     }
 
@@ -107,7 +107,7 @@ impl Sender {
 
     /// Returns the number of packets on the wire over time, if it is sampled.
     pub fn taken(&self) -> Option<&Level> {
-        self.retry.as_ref().map_or(self.taken.as_ref(), |retry| retry.taken.as_ref())
+        self.retry.as_ref().map_or(self.taken.as_deref(), |retry| retry.taken.as_deref())
     }
 
     /// Returns for how long the wire was taken, in parts of a cycle.

@@ -105,7 +105,7 @@ pub struct Retry {
     now: u64,
     pub occupancy: Occupancy,
     /// The packets on the wire: one, or none; only if it is sampled.
-    pub taken: Option<Level>,
+    pub taken: Option<Box<Level>>,
     /// Cycles that an acknowledgement may be late: behind a lost one, the next one serves for both.
     patience: u64,
     /// How often in a row it went back to the same packet, and how often it may.
@@ -129,7 +129,7 @@ impl Retry {
             under_way: 0,
             now: 0,
             occupancy: Occupancy::default(),
-            taken: parameters.samples.then(Level::default),
+            taken: parameters.samples.then(Box::default),
             patience: whole_cycles(u64::from(parameters.packet_flits) * link.wire.flit) + 1,
             tries: 0,
             retries: parameters.fabric.retries,

@@ -35,7 +35,7 @@ pub struct Switch {
     outputs: Vec<Output>,
     tables: Vec<ReductionTable>,
     /// The payloads in all tables, if they are sampled.
-    held_payloads: Option<HeldPayloads>,
+    held_payloads: Option<Box<HeldPayloads>>,
     /// Acknowledgements that are still expected of multicasts.
     acks: HashMap<Address, u32>,
     /// Time of a flit on the fastest link here, in which a table adds one, in parts of a cycle.
@@ -55,7 +55,7 @@ impl Switch {
             inputs: from_links.chain(from_tables).collect(),
             outputs: outgoing.iter().map(|link| Output::new(link, parameters)).collect(),
             tables: outgoing.iter().map(|_| ReductionTable::default()).collect(),
-            held_payloads: parameters.samples.then(HeldPayloads::default),
+            held_payloads: parameters.samples.then(Box::default),
             acks: HashMap::new(),
             flit: outgoing.iter().chain(incoming).map(|link| link.wire.flit).min().unwrap_or(CYCLE),
             held: Held::default(),
