@@ -60,7 +60,7 @@ function builtOf(document: Document, scene: Scene, net: Columns, columns: Column
   const busy = columns.busy_s as Float64Array;
   const used = columns.used as Float64Array;
   const busiest = Uint32Array.from({ length: links }, (_, link) => link).sort(
-    (a, b) => used[b] - used[a] || busy[b] - busy[a] || a - b,
+    (a, b) => busy[b] - busy[a] || used[b] - used[a] || a - b,
   );
   const tables = new Map(
     scene.series.map((series) => [series.name, { series, table: columns[`series-${series.name}`] }]),

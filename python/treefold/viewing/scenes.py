@@ -102,9 +102,10 @@ def _path(trace: Trace, transfers: int) -> dict[str, Any] | None:
 
 
 def _samples(trace: Trace) -> dict[str, Samples]:
-    """Return what was sampled over time, but for how busy links are, which pages have of all traces."""
+    """Return what was sampled over time and ever happened, but for how busy links are, which all pages have."""
     windows = max(min(_SAMPLE_WINDOWS, _MOST_SHARES // max(len(trace.links()), 1)), 8)
-    return {name: each for name, each in trace.samples(windows).items() if name != "busy"}
+    found = trace.samples(windows).items()
+    return {name: each for name, each in found if name != "busy" and each.values.max(initial=0.0) > 0}
 
 
 def _series(name: str, samples: Samples) -> dict[str, Any]:

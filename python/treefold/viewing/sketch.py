@@ -28,12 +28,26 @@ def of_topology(network: Topology) -> str:
 
 
 def of_plan(plan: Plan) -> str:
-    """Return the sketch of a plan's network, its busiest links in red, and the plan in a few numbers."""
-    busiest = set(plan.busiest_links)
-    shares = {
-        number: 1.0 for number, link in enumerate(plan.topology.links()) if f"{link.source} -> {link.target}" in busiest
-    }
+    """Return the sketch of a plan's network, links redder the longer they are busy, and the plan in a few numbers."""
+    loads = _loads(plan)
+    most = loads.max(initial=0.0) or 1.0
+    shares = dict(enumerate((loads / most).tolist()))
     return _beside(_svg(plan.topology, shares), plans.summarize(plan)._repr_html_())
+
+
+def _loads(plan: Plan) -> NDArray[np.float64]:
+    """Return the part of the vector that each link carries, for its bandwidth."""
+    columns, (_, _, bandwidth) = plan.columns(), plan.topology.link_columns()
+    edges, routes = (_lengths(columns[name]) for name in ("half_start", "lane_start"))
+    share = np.repeat(np.repeat(columns["tree_share"], 2), edges)
+    lanes = np.bincount(columns["edge_lane"], weights=share, minlength=len(columns["lane_source"]))
+    hops = np.repeat(lanes, routes)
+    return np.bincount(columns["lane_links"], weights=hops, minlength=len(bandwidth)) / bandwidth
+
+
+def _lengths(starts: NDArray[np.uint32]) -> NDArray[np.int64]:
+    ends = starts.astype(np.int64)
+    return ends[1:] - ends[:-1]
 
 
 def of_trace(trace: Trace) -> str:

@@ -101,13 +101,20 @@ export function fillLinks(layer: drawing.Segments, model: Model, places: Places,
   }
 }
 
-/** Colour the links anew, which stand in the order of `fillLinks`. */
-export function colourLinks(layer: drawing.Segments, model: Model, places: Places, state: State, theme: Theme): void {
+/** Colour the links anew, which stand in the order of `fillLinks`; those that limit every plan are wider. */
+export function colourLinks(
+  layer: drawing.Segments, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme,
+): void {
   let at = 0;
   layer.version++;
   for (let link = 0; link < model.net.source.length; link++) {
     const colour = linkColour(model, state, theme, link);
-    for (const _ of segmentsOf(places, link)) drawing.paint(layer.colours, at++, colour);
+    const width = linkWidth(model, link, sizes);
+    const isLimit = state.colour === "limit" && model.limit.has(link);
+    for (const _ of segmentsOf(places, link)) {
+      layer.widths[at] = isLimit ? Math.max(1.5 * width, 3.5) : width;
+      drawing.paint(layer.colours, at++, colour);
+    }
   }
 }
 
@@ -193,7 +200,7 @@ export function fillMoving(
   drawing.restart(layers.messages);
   const shows = state.time > 0 || state.playing;
   if (!shows) return;
-  const isHeat = state.colour === "busy" || state.colour.startsWith("series:");
+  const isHeat = ["busy", "limit"].includes(state.colour) || state.colour.startsWith("series:");
   eachUnderWay(model, state.time, (transfer, lane) => {
     if (!mask[transfer]) return;
     const colour = isHeat ? theme.ink : transferColour(model, state, theme, transfer);

@@ -40,7 +40,7 @@ export function comparisonChart(document: Document, store: Store, width: number)
   });
   const axis = { stroke: css(theme.ink), grid: { stroke: css(theme.faint), width: 1 }, ticks: { stroke: css(theme.faint) } };
   const options: uPlot.Options = {
-    width, height: 240, cursor: { focus: { prox: 24 } }, focus: { alpha: 0.35 },
+    width, height: 240, cursor: { focus: { prox: 24 } }, legend: { live: false }, focus: { alpha: 0.35 },
     scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (_, __, most) => [0, most * 1.06] } },
     axes: [
       { ...axis, values: (_, values) => values.map((value) => (value === null ? "" : size(value))), space: 60 },

@@ -21,13 +21,13 @@ export function fillControls(
   const steps = Math.max(...models.map((model) => model.scene.steps));
   if (steps > 0) parts.push(numbered("Step", "Which step is shown", state.step, 1, steps, (step) => store.set({ step })));
   parts.push(make("span", { class: "gap" }));
-  parts.push(
+  parts.push(make("span", { class: "group" },
     make("button", { title: "Save the picture as PNG", click: exports.png }, "PNG"),
     make("button", { title: "Save the network's picture as SVG", click: exports.svg }, "SVG"),
     make("button", { title: "Light or dark (d)", click: () => store.set({ theme: state.theme === "dark" ? "light" : "dark" }) },
       state.theme === "dark" ? "Light" : "Dark"),
     make("button", { title: "Keys and what is shown (?)", click: help }, "?"),
-  );
+  ));
   // Who uses the keyboard goes on where they were, though the elements are new.
   const focused = host.contains(window.document.activeElement) ? window.document.activeElement?.getAttribute("title") : null;
   host.replaceChildren(...parts);

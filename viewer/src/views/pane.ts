@@ -88,7 +88,7 @@ export function paneIn(host: HTMLElement, model: Model, store: Store, pane: numb
       network.fillLinks(layers.links, model, places, now);
     }
     if (stale.places || stale.links) {
-      network.colourLinks(layers.links, model, places, state, theme);
+      network.colourLinks(layers.links, model, places, now, state, theme);
       network.fillNodes(layers.nodes, model, places, now, state, theme);
     }
     if (stale.places || stale.path) network.fillPath(layers, model, places, now, state, theme);

@@ -52,7 +52,7 @@ function facts(model: Model): HTMLElement[] {
     ...fact("Links used", `${share(scene.mean_utilization)} on average, ${share(scene.max_utilization)} at most`, scene.mean_utilization),
     ...fact("Idle links", `${idle} of ${model.busy.length} carry nothing`, idle),
     ...fact("Trees", counted(scene.trees, "tree") + (scene.steps ? ` in ${counted(scene.steps, "step")}` : ", streamed"), scene.trees),
-    ...fact("Transfers", counted(scene.transfers, "transfer"), scene.transfers),
+    ...fact("Transfers", scene.transfers ? counted(scene.transfers, "transfer") : "none are listed", scene.transfers),
     ...(scene.path ? fact("Longest chain", counted(scene.path.transfers, "transfer"), scene.path.transfers) : []),
   ];
   if (scene.trees_here < scene.trees) {
@@ -75,9 +75,9 @@ function reasons(model: Model): string[] {
     said.push(`The longest chain has ${chain}: ${parts.join(", ")}.`);
   }
   const busiest = model.busiest[0];
-  if (busiest !== undefined && model.used[busiest] > 0) {
+  if (busiest !== undefined && model.busy[busiest] > 0) {
     const { idle } = model;
-    const level = `The busiest link, ${linkName(model, busiest)}, is used ${share(model.used[busiest])} of the time`;
+    const level = `The busiest link, ${linkName(model, busiest)}, is busy ${share(busyShare(model, busiest, null))} of the time`;
     said.push(`${level}${idle ? `, while ${counted(idle, "link")} of ${model.busy.length} carry nothing` : ""}.`);
   }
   if (scene.bound_s > 0) {
