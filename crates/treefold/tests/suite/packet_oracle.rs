@@ -14,7 +14,7 @@ use proptest::sample::select;
 use treefold::plan::Plan;
 use treefold::planners::{self, PLANNERS};
 use treefold::random::Random;
-use treefold::sim::packet::{FlowControl, Interfaces, Options, Sending, Together, simulate};
+use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, Sending, Together, simulate};
 use treefold::sim::samples::Samples;
 use treefold::sim::{Job, Watch};
 use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
@@ -52,13 +52,16 @@ fn agrees_on_jobs(jobs: &[Job], options: &Options) {
         Err(error) if error.to_string().contains("virtual channels") || error.to_string().contains("port") => return,
         outcomes => outcomes.unwrap().jobs,
     };
+    let unwatched = together.simulate(options, Sending::All, Watch::NOTHING).unwrap().jobs;
+    let ends = |jobs: &[Outcome]| jobs.iter().map(|job| job.cycles).collect::<Vec<_>>();
+    assert_eq!(ends(&unwatched), ends(&outcomes), "recording changes nothing");
     let flits::Seen { cycles, received, samples } = flits::watch(jobs, options);
     let cycles_of =
         outcomes.iter().flat_map(|job| job.trace.transfers.iter().map(|sent| sent.received.get() * job.clock.hertz()));
     let seen: Vec<u64> = cycles_of.map(|cycle| cycle.round() as u64).collect();
     let first = seen.iter().zip(&received).position(|(a, b)| a != b);
     assert_eq!(first.map(|i| (i, seen[i], received[i])), None, "{options:?}");
-    assert_eq!(outcomes.iter().map(|job| job.cycles).collect::<Vec<_>>(), cycles, "{options:?}");
+    assert_eq!(ends(&outcomes), cycles, "{options:?}");
     outcomes.iter().for_each(|job| samples_agree(&job.trace.samples, &samples, options));
 }
 
