@@ -388,7 +388,7 @@ def folder(tmp_path, monkeypatch):
         ("plan.json plan.json -o x.html --trace trace.json", "--trace trace.json: give the file of the one plan"),
         ("ring:4 -a rign -o x.html", "algorithm 'rign' is unknown; did you mean ring?"),
         ("ring:4 -a ring --trees 2 -o x.html", "ring has no option trees"),
-        ("trace.json -o x.html", "trace.json"),
+        ("trace.json -o x.html", "trace.json is a trace; name the file of its plan, and add --trace trace.json"),
     ],
 )
 def test_the_command_refuses_what_cannot_be_shown(folder, words, message):

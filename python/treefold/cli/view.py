@@ -23,7 +23,7 @@ from treefold.cli.options import (
 from treefold.cli.terminal import notify, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
-from treefold.files.traces import load_trace
+from treefold.files.traces import is_trace_file, load_trace
 from treefold.files.writing import check_writable_as
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def view(
 
 def _loaded(source: str, given: tuple[object, ...], network_options: NetworkOptions) -> Plan | Topology:
     """Return the plan of a file, or a network."""
+    if is_trace_file(source):
+        raise TreefoldError(f"{source} is a trace; name the file of its plan, and add --trace {source}")
     if not is_plan_file(source):
         return network_options.load(source)
     if flags := flags_given(*given):

@@ -1,17 +1,15 @@
 """Reads and writes files of plans."""
 
 import os
-import re
 
 from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
-from treefold.files.reading import decode, read_bytes
+from treefold.files.reading import decode, read_bytes, says_format
 from treefold.files.writing import check_writable_as, write_text_atomically
 
 MOST_BYTES = 512 << 20
 """The largest file of a plan; it has room for four plans of MultiTree on a torus of 64x64."""
-_FORMAT = re.compile(rb'"format"\s*:\s*"treefold-plan"')
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
@@ -58,13 +56,7 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 def is_plan_file(source: str) -> bool:
     """Tell whether `source` is a file whose first bytes say that it is a plan, as treefold writes them."""
-    if not os.path.isfile(source):
-        return False
-    try:
-        with open(source, "rb") as file:
-            return _FORMAT.search(file.read(4096)) is not None
-    except OSError:
-        return False
+    return says_format(source, "treefold-plan")
 
 
 def check_plan_writable(path: str | os.PathLike[str]) -> None:

@@ -285,3 +285,14 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         return tomllib.loads(decode(read_bytes(where), where))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise fail(where, f"not valid TOML: {one_line(str(error))}") from None
+
+
+def says_format(source: str, name: str) -> bool:
+    """Tell whether `source` is a file whose first bytes say that it has a format of ours, as we write it."""
+    if not os.path.isfile(source):
+        return False
+    try:
+        with open(source, "rb") as file:
+            return re.search(rb'"format"\s*:\s*"%b"' % re.escape(name).encode(), file.read(4096)) is not None
+    except OSError:
+        return False

@@ -6,7 +6,7 @@ from treefold import checks
 from treefold._core import Plan, Trace
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail
-from treefold.files.reading import decode, read_bytes
+from treefold.files.reading import decode, read_bytes, says_format
 from treefold.files.writing import check_writable_as, write_text_atomically
 
 MOST_BYTES = 512 << 20
@@ -38,6 +38,11 @@ def load_trace(path: str | os.PathLike[str], plan: Plan) -> Trace:
         return Trace.from_json(text, plan)
     except TreefoldError as error:
         raise fail(where, str(error)) from None
+
+
+def is_trace_file(source: str) -> bool:
+    """Tell whether `source` is a file whose first bytes say that it is a trace, as treefold writes them."""
+    return says_format(source, "treefold-trace")
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
