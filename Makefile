@@ -9,7 +9,7 @@ BIN := .venv/bin
 
 # The page of `treefold view`, and what it is built from.
 PAGE := python/treefold/viewing/assets/page.html
-VIEWER := viewer/package-lock.json viewer/vite.config.ts $(shell find viewer/src -type f)
+VIEWER := viewer/package.json viewer/package-lock.json viewer/tsconfig.json viewer/vite.config.ts $(shell find viewer/src -type f)
 
 # Tests start hundreds of processes: where nothing keeps what Python compiled, each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,7 +41,8 @@ viewer: $(PAGE) ## Build the page of `treefold view` from viewer/; brings Node a
 $(PAGE): $(VIEWER)
 	@[ -x "$(UV)" ] || command -v "$(UV)" >/dev/null || { python3 -m venv .tools && .tools/bin/pip install --quiet uv; }
 	@UV_PROJECT_ENVIRONMENT=.venv-viewer "$(UV)" sync --quiet --only-group viewer
-	@cd viewer && export PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" && npm ci --silent && npm run --silent build -- --logLevel warn
+	@cd viewer && export PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" && { npm ci --silent && npm run --silent build -- --logLevel warn; } || \
+		{ echo "the page of treefold view is not built: npm needs the package registry; then run make viewer again" >&2; exit 1; }
 	@touch $(PAGE)
 
 demo: setup ## Plan, check, really add arrays, and compare and draw algorithms on a torus and on a real WAN.
@@ -66,7 +67,6 @@ test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB
 test-view: setup ## The page of `treefold view` in a real browser; installs Chromium, and playwright into .venv-view.
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@UV_PROJECT_ENVIRONMENT=.venv-view "$(UV)" sync --quiet --group view $(if $(CI),--reinstall-package treefold)
-	cd viewer && PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" npm run --silent check
 	.venv-view/bin/pytest tests_view
 
 test-slow: setup ## The long cases: all random networks, large networks, figures of the papers; Rust's with checks of overflow.
@@ -83,13 +83,14 @@ fuzz-core: setup ## Fuzz the core's readers with libFuzzer: FOR=10m SEED=1; inst
 	@[ -x .tools/bin/cargo-fuzz ] || cargo install --quiet --locked --root .tools --version 0.13.2 cargo-fuzz
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m fuzz.libfuzzer --for $(FOR) --seed $(SEED)
 
-lint: setup ## Formatting, clippy, ruff, mypy and the layers of the Python package.
+lint: setup ## Formatting, clippy, ruff, mypy, the layers of the Python package, and the viewer's types.
 	cargo fmt --all --check
 	cargo clippy --quiet --all-targets -- --deny warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd viewer && PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" npm run --silent check
 
 bench: setup ## Speed of planning and of the event simulators in CPU seconds, as ratios against rivals; what wide-area plans reach.
 	cargo bench --quiet --package treefold --bench planning --bench flow --bench packet
