@@ -96,6 +96,12 @@ def test_the_first_commands_of_the_readme_run(home):
         assert result.returncode == 0, f"{command}: {result.stderr}"
 
 
+def test_the_wheel_brings_the_page_along(home):
+    written = used(home, "treefold", "view", "b4", "-a", "multitree", "--size", "1MiB", "-o", "b4.html")
+    assert written.returncode == 0, written.stderr
+    assert "Content-Security-Policy" in (home / "b4.html").read_text(encoding="utf-8")
+
+
 def test_the_required_packages_are_half_of_what_they_were(home):
     program = (
         "import os\nfrom importlib.metadata import distributions\n"
