@@ -86,8 +86,9 @@ async function page(data: Document, store: Store, first: State, parts: ReturnTyp
   async function build(): Promise<void> {
     const own = ++builds;
     const { shown } = store.state;
-    const outlines = await Promise.all(shown.map(async (at) => outlineOf(data, at, await netOf(at))));
-    if (shown.some((at) => !isRead.has(at))) show(outlines);
+    if (shown.some((at) => !isRead.has(at))) {
+      show(await Promise.all(shown.map(async (at) => outlineOf(data, at, await netOf(at)))));
+    }
     const models = await Promise.all(shown.map(load));
     for (const at of shown) isRead.add(at);
     if (own !== builds) return; // something else was chosen meanwhile

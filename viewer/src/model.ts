@@ -131,7 +131,7 @@ export function treesOf(model: Model, state: State): number[] | null {
 }
 
 /** Tell whether the filters of half, phase and step let an edge pass. */
-export function edgePasses(model: Model, state: State, edge: number): boolean {
+function edgePasses(model: Model, state: State, edge: number): boolean {
   const { edges, trees } = model.transfers;
   if (state.half !== "both" && (state.half === "reduce") !== Boolean(edges.reduces[edge])) return false;
   if (state.phase !== null && trees.phase[edges.tree[edge]] !== state.phase) return false;

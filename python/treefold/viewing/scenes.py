@@ -7,6 +7,7 @@ transfers, a page has those of the first trees only; the busy shares of links co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ class Scene:
     prediction: Prediction | None
     """The prediction; None if the trace was measured."""
 
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns of the trace, which are copies: they are made once."""
+        return self.trace.columns()
+
 
 def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any]:
     """Return the document of a scene; `viewer/src/data/format.ts` explains it.
@@ -52,7 +58,7 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
 
     """
     plan, trace = scene.plan, scene.trace
-    columns = trace.columns()
+    columns = scene.columns
     return {
         "label": scene.label,
         "network": network,
@@ -101,10 +107,14 @@ def _path(trace: Trace, transfers: int) -> dict[str, Any] | None:
     return {name: getattr(summary, name) for name in names}
 
 
+def _windows(most: int, trace: Trace) -> int:
+    """Return into how many windows the time is cut: `most`, or fewer if links are very many."""
+    return max(min(most, _MOST_SHARES // max(trace.plan.topology.num_links, 1)), 8)
+
+
 def _samples(trace: Trace) -> dict[str, Samples]:
     """Return what was sampled over time and ever happened, but for how busy links are, which all pages have."""
-    windows = max(min(_SAMPLE_WINDOWS, _MOST_SHARES // max(len(trace.links()), 1)), 8)
-    found = trace.samples(windows).items()
+    found = trace.samples(_windows(_SAMPLE_WINDOWS, trace)).items()
     return {name: each for name, each in found if name != "busy" and each.values.max(initial=0.0) > 0}
 
 
@@ -155,7 +165,7 @@ def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
         The columns by name. Those of what was sampled over time are called `series-` and its name.
 
     """
-    trace, columns = scene.trace, scene.trace.columns()
+    trace, columns = scene.trace, scene.columns
     edges = _edges(columns, trees)
     kept = _kept(edges)
     return {
@@ -247,11 +257,10 @@ def _found(wanted: NDArray[np.int64], kept: NDArray[np.int64]) -> tuple[NDArray[
 
 def _use(trace: Trace) -> Columns:
     links = trace.links()
-    windows = max(min(_WINDOWS, _MOST_SHARES // max(len(links), 1)), 8)
     time_s = trace.time_s
     used = [link.full_rate_s / time_s if time_s > 0 else 0.0 for link in links]
     return {
         "busy_s": np.array([link.busy_s for link in links], np.float64),
         "used": np.array(used, np.float64),
-        "heat": np.rint(np.clip(trace.busy(windows), 0, 1) * 65535).astype(np.uint16).reshape(-1),
+        "heat": np.rint(np.clip(trace.busy(_windows(_WINDOWS, trace)), 0, 1) * 65535).astype(np.uint16).reshape(-1),
     }

@@ -9,7 +9,7 @@ import type { Scene } from "./format";
 export const NONE = 0xffffffff;
 
 /** Rows of a compressed table: the numbers of row r are `items[starts[r]]` to `items[starts[r + 1] - 1]`. */
-export interface Rows {
+interface Rows {
   starts: Uint32Array;
   items: Uint32Array;
 }
@@ -56,7 +56,7 @@ export function transfersOf(scene: Scene, columns: Columns, links: number): Tran
   };
   const edge = ownersOf(edges.transfer, edges.chunks, count);
   const laneOf = (transfer: number) => edges.lane[edge[transfer]];
-  const ticks = startsOf(columns, cause, (at) => edges.lane[edge[at]]);
+  const ticks = startsOf(columns, cause, laneOf);
   const byStart = sortedBy(ticks);
   return {
     count,

@@ -72,7 +72,7 @@ export function clamp(value: number, least: number, most: number): number {
   return Math.min(Math.max(value, least), most);
 }
 
-export function linkWidth(model: Model, link: number, sizes: Sizes): number {
+function linkWidth(model: Model, link: number, sizes: Sizes): number {
   return sizes.link * clamp(Math.sqrt(model.net.bandwidth_Bps[link] / model.widest_Bps), 0.3, 1);
 }
 
@@ -179,7 +179,7 @@ function along(ends: ArrayLike<number>, part: number): [number, number, number, 
 const MOST_UNDER_WAY = 6;
 
 /** Call `each` with every transfer that is under way at a moment. */
-export function eachUnderWay(model: Model, moment: number, each: (transfer: number, lane: number) => void): void {
+function eachUnderWay(model: Model, moment: number, each: (transfer: number, lane: number) => void): void {
   const { transfers } = model;
   const { starts, items } = transfers.ofLane;
   for (let lane = 0; lane + 1 < starts.length; lane++) {

@@ -3,7 +3,7 @@ import type { Store } from "../state";
 import { time } from "../units";
 import { choice, make } from "./elements";
 
-export interface Transport {
+interface Transport {
   note(): void;
 }
 
