@@ -272,3 +272,54 @@ def test_sixty_four_regions_are_explained_within_a_minute():
 def test_a_hundred_thousand_links_are_refused_kindly():
     found = treefold.explain("random:n=400,links=50000,seed=1", without="site0")
     assert found.now.rate_Bps and found.answer.then.ranks == 399 and not found.failures
+
+
+@pytest.mark.parametrize("seed", range(60, 90))
+def test_cables_that_must_grow_together_raise_the_bound_and_none_of_them_can_be_left_out(seed):
+    network = treefold.topology(networks.network(random.Random(seed)))
+    found = treefold.explain(network)
+    if found.together is None:
+        assert found.left_out or any(each.gain_fraction > 0 for each in found.links)
+        return
+    assert all(each.gain_fraction == 0 for each in found.links)
+    cables = {each.name: each for each in cables_of(network)}
+
+    def gain(names):
+        rates = {ends: 1.1 for name in names for ends in cables[name].directions}
+        return rate(network.with_scaled_bandwidths(rates, one_way=True)) / rate(network) - 1
+
+    assert gain(found.together.links) == pytest.approx(found.together.gain_fraction, abs=2e-6) != 0
+    for each in found.together.links:
+        assert gain([name for name in found.together.links if name != each]) < found.together.gain_fraction
+
+
+def test_a_plan_after_a_failure_is_as_near_to_its_bound_as_can_be_had_quickly():
+    network = treefold.topology("cluster:nodes=2,gpus=4,rails=4")
+    found = treefold.explain(network, size_bytes="16MiB")
+    only = treefold.explain(network, found.now.algorithm, size_bytes="16MiB")
+    slower = {each.name: each.time_s for each in only.failures}
+    assert all(each.time_s <= slower[each.name] * (1 + 1e-9) for each in found.failures if slower[each.name])
+
+
+@pytest.mark.parametrize(
+    ("link", "hint"),
+    [
+        ("site0 - site9", "site0 has site0 - site1, site0 - site4"),
+        ("site0 - sit1", "did you mean site0 - site1"),
+        ("site0 - Paris", "nor a node 'Paris'; write for example"),
+        ("siet0 -> site9", "did you mean site0"),
+    ],
+)
+def test_a_link_that_there_is_not_gets_a_hint(link, hint):
+    assert hint in refused("explain", "b4", "--upgrade", f"{link}=1GB/s")
+    assert hint in refused("explain", "b4", "--without", link)
+
+
+def test_a_page_needs_a_whole_explanation_of_its_own_network(tmp_path):
+    found = treefold.explain("b4", without="site3")
+    with pytest.raises(TreefoldError, match="only the question is answered"):
+        treefold.view("b4", algorithm="mtree", explained=found)
+    with pytest.raises(TreefoldError, match="the explanation is of ring:4, and not of b4"):
+        treefold.view("b4", algorithm="mtree", explained=treefold.explain("ring:4"))
+    assert "wrote" in command("explain", "ring:4", "-o", str(tmp_path / "ring.html")).stderr
+    assert "not the extension of pages" in refused("explain", "ring:4", "-o", str(tmp_path / "ring.txt"))

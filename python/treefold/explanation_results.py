@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from treefold import html
 from treefold._core import format_bandwidth, format_size, format_time
 from treefold.records import Record, optional
+from treefold.text import some
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -85,6 +86,27 @@ class LinkWorth(Record):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class Together(Record):
+    """The cables that must all get 10 % more bandwidth for the bound to rise, where more of a single one gains nothing.
+
+    Attributes:
+        links: The names of the cables.
+        gain_fraction: The part by which the bound rises then.
+
+    Example:
+        >>> treefold.explain("line:3").together
+        Together(GPU0 - GPU1, GPU1 - GPU2: +10.0% for 10 % more of each)
+
+    """
+
+    links: tuple[str, ...]
+    gain_fraction: float
+
+    def __repr__(self) -> str:
+        return f"Together({some(self.links)}: {self.gain_fraction:+.1%} for 10 % more of each)"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Failure(Record):
     """What the failure of one cable or one site costs after a new plan was made.
 
@@ -133,7 +155,7 @@ class TreeLimit(Record):
 
     Example:
         >>> [str(each) for each in treefold.explain("b4").limits if each.limit == "trees"]
-        ['TreeLimit(trees 1: 67%)', 'TreeLimit(trees 2: 67%)', 'TreeLimit(trees 4: 100%)']
+        ['TreeLimit(trees 1: 67%)', 'TreeLimit(trees 2: 67%)', 'TreeLimit(trees 3: 100%)']
 
     """
 
@@ -186,6 +208,7 @@ class Explanation(Record):
         size_bytes: The size of the vector, in bytes.
         now: The bound on the network as it is, what limits it, and the time of a plan.
         links: The worth of each cable, the most valuable first.
+        together: The cables that must grow together, where more of a single one gains nothing; else None.
         failures: The cost of each failure of a cable or a site, the worst first.
         limits: What few or low trees cost: the rates for 1, 2, 4, ... trees, for heights from the least, and without a
             limit. There are none where the planners with such limits take long.
@@ -207,6 +230,7 @@ class Explanation(Record):
     size_bytes: int
     now: Outcome
     links: tuple[LinkWorth, ...]
+    together: Together | None = optional()
     failures: tuple[Failure, ...]
     limits: tuple[TreeLimit, ...]
     answer: Answer | None = optional()

@@ -1,4 +1,5 @@
 // How what is shown is coloured: one rule for the picture of the network and for the timeline.
+import { strengthOf } from "./explained";
 import { category, heat, ordered, type Rgb, type Theme } from "./colours";
 import { busyShare, chunkOf, stepOf, treeOf, treesOf, valueAt, type Model } from "./model";
 import type { State } from "./state";
@@ -35,11 +36,23 @@ function fraction(at: number, count: number): number {
   return count > 1 ? Math.max(at, 0) / (count - 1) : 0;
 }
 
+/** Tell whether colours say something of the network, and nothing of what moves. */
+export function isOfNetwork(colour: State["colour"]): boolean {
+  return ["busy", "limit", "worth", "failures"].includes(colour) || colour.startsWith("series:");
+}
+
 /** Return the colour of a link where nothing moves. */
 export function linkColour(model: Model, state: State, theme: Theme, link: number): Rgb {
   if (state.trees && state.colour !== "limit") return theme.faint; // the trees are drawn over the links
   if (state.colour === "busy") return heat(busyShare(model, link, state.window), theme);
   if (state.colour === "limit") return model.limit.has(link) ? theme.limit : theme.faint;
+  if (model.findings && state.colour === "worth") {
+    const { gains, largestGain } = model.findings;
+    return heat(gains[link] / (largestGain || 1), theme);
+  }
+  if (model.findings && state.colour === "failures") {
+    return heat(strengthOf(model.findings.costs.links[link], model.findings.costs), theme);
+  }
   const series = seriesOf(model, state);
   if (series?.of === "links") {
     return heat(valueAt(model, series.name, link, state.time) / (series.largest || 1), theme);
@@ -52,6 +65,9 @@ export function nodeColour(model: Model, state: State, theme: Theme, node: numbe
   const series = seriesOf(model, state);
   if (series?.of === "nodes") {
     return heat(valueAt(model, series.name, node, state.time) / (series.largest || 1), theme);
+  }
+  if (model.findings && state.colour === "failures") {
+    return heat(strengthOf(model.findings.costs.nodes[node], model.findings.costs), theme);
   }
   return model.network.kinds[node] === "accelerator" ? theme.accelerator : theme.switch;
 }

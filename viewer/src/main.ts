@@ -25,7 +25,7 @@ const app = document.getElementById("app")!;
 
 async function start(): Promise<void> {
   const data = JSON.parse(document.getElementById("document")!.textContent!) as Document;
-  const first = firstState(data.shown);
+  const first = firstState(data.shown, data.scenes.some((scene) => scene.explained) ? "failures" : "busy");
   const store = new Store({ ...first, ...fromHash(location.hash, first, data.scenes.length) });
   const parts = skeleton(data.title);
   app.replaceChildren(...parts.top);

@@ -2,6 +2,7 @@
 import { blockFrom, blockOf, type Column, type Columns } from "./data/columns";
 import type { Document, Network, Scene, Series } from "./data/format";
 import { chunkOf, laneOf, NONE, row, transfersOf, treeOf, type Transfers } from "./data/transfers";
+import { findingsOf, type Findings } from "./explained";
 import type { State } from "./state";
 
 export interface Model {
@@ -28,6 +29,7 @@ export interface Model {
   tables: Map<string, { series: Series; table: Column }>;
   limit: Set<number>;
   onPath: Set<number>;
+  findings: Findings | null;
 }
 
 export async function networkOf(network: Network): Promise<Columns> {
@@ -82,6 +84,7 @@ function builtOf(document: Document, scene: Scene, net: Columns, columns: Column
     tables,
     limit: new Set(scene.limit_links),
     onPath: new Set(transfers.path),
+    findings: findingsOf(scene.explained, links, document.networks[scene.network].nodes.length),
   };
 }
 

@@ -1,6 +1,6 @@
 // What the page shows: one value, kept in the hash of the address, so that a link brings back the same view.
 
-export type ColourBy = "busy" | "tree" | "step" | "chunk" | "limit" | `series:${string}`;
+export type ColourBy = "busy" | "tree" | "step" | "chunk" | "limit" | "worth" | "failures" | `series:${string}`;
 export type Half = "both" | "reduce" | "broadcast";
 export type Selected = { kind: "node" | "link" | "transfer" | "tree"; at: number; pane: number };
 
@@ -27,7 +27,7 @@ export interface State {
   theme: "light" | "dark";
 }
 
-export function firstState(shown: number[]): State {
+export function firstState(shown: number[], colour: ColourBy): State {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   return {
     shown,
@@ -36,7 +36,7 @@ export function firstState(shown: number[]): State {
     duration: 12,
     window: null,
     zoom: null,
-    colour: "busy",
+    colour,
     trees: null,
     half: "both",
     phase: null,
@@ -111,7 +111,7 @@ export function fromHash(hash: string, first: State, scenes: number): Partial<St
   return change as Partial<State>;
 }
 
-const COLOUR = /^(busy|tree|step|chunk|limit|series:[\w-]+)$/;
+const COLOUR = /^(busy|tree|step|chunk|limit|worth|failures|series:[\w-]+)$/;
 
 function isValid(name: keyof State, value: unknown, scenes: number): boolean {
   const whole = (each: unknown, below = Infinity) => Number.isInteger(each) && Number(each) >= 0 && Number(each) < below;

@@ -1,6 +1,7 @@
 """The command `explain`: bottlenecks of a network, and what changes of it would be worth."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,11 +9,13 @@ import typer
 from treefold import _core, auto, explaining
 from treefold.cli.groups import completing, expanded
 from treefold.cli.options import Collective, Json, Network, NetworkOptions, Root, one_algorithm
-from treefold.cli.terminal import show, working
+from treefold.cli.terminal import notify, show, working
 from treefold.collectives import check_has_root
 from treefold.errors import TreefoldError
 from treefold.explaining import QUICK
 from treefold.explaining.cables import split_upgrade
+from treefold.explanation_results import Explanation
+from treefold.files.writing import check_writable_as
 from treefold.report import explain_table
 
 
@@ -88,6 +91,12 @@ def explain(
             "it takes long.",
         ),
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Also write a page to this file, .html: the network, coloured by what was found."
+        ),
+    ] = None,
     as_json: Json = False,
     network_options: NetworkOptions,
 ) -> None:
@@ -99,11 +108,31 @@ def explain(
 
     Examples:
     treefold explain b4
+    treefold explain b4 -o b4.html
     treefold explain b4 --upgrade 'site0 - site1=100MB/s' --upgrade 'site0 - site4=100MB/s'
     treefold explain b4 --without site3 --without 'site0 - site1'
 
     """
+    asked = questions.asked()
+    if output is not None:
+        check_writable_as(output, ".html", "pages")
+        if any(asked.values()) and not is_whole:
+            raise TreefoldError(f"-o {output}: a page shows the whole explanation, and no answer alone; add --all")
     loaded = network_options.load(network)
     with working("explaining"):
-        found = explaining.explain(loaded, **what.asked(), **questions.asked(), is_whole=is_whole)
+        found = explaining.explain(loaded, **what.asked(), **asked, is_whole=is_whole)
     show(found.as_dict(), as_json, lambda: explain_table(found, is_whole=is_whole))
+    if output is not None:
+        _write_page(output, loaded, found, what.root or 0)
+
+
+def _write_page(output: Path, network: _core.Topology, found: Explanation, root: int) -> None:
+    from treefold import viewing
+
+    if found.now.algorithm is None:
+        raise TreefoldError(f"there is no plan for a page to show: {found.now.problem}")
+    asked: dict[str, Any] = {"collective": found.collective, "size_bytes": found.size_bytes, "root": root}
+    with working("writing"):
+        page = viewing.view(network, algorithm=found.now.algorithm, explained=found, **asked)
+        page.save(output)
+    notify(f"wrote {output}; open it in a browser")

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from treefold._core import Link, Topology, nearest
 from treefold.checks import shown
 from treefold.errors import TreefoldError
+from treefold.text import some
 
 Ends = tuple[str, str]
 """The names of the source and of the target of a link."""
 _MOST_COMPARED = 10_000
 """Only so many names are compared with a misspelt one."""
+_MOST_NEIGHBOURS = 6
 
 
 class Cable(NamedTuple):
@@ -84,13 +86,30 @@ def _read(given: Any, nodes: Iterable[str]) -> Iterator[Cable]:
 
 
 def _unknown(network: Topology, given: Any) -> str:
-    """Say that there is no such link, and which may be meant."""
-    text = given if isinstance(given, str) else " - ".join(map(str, given)) if isinstance(given, tuple) else ""
-    names = [each.name for each in list(cables_of(network))[:_MOST_COMPARED]]
-    near = nearest(" - ".join(re.split(r"\s*->?\s*", text, maxsplit=1)), names)[:2]
-    example = names[0] if names else "A - B"
-    hint = f"did you mean {' or '.join(near)}?" if near else f"write for example '{example}'"
-    return f"{network.name} has no link {shown(given)}; {hint}"
+    """Say that there is no such link, and what may be meant: a similar link, another node, or one of its links."""
+    problem = f"{network.name} has no link {shown(given)}"
+    ends = _ends_of(given)
+    nodes = [node.name for node in network.nodes()]
+    for end in [each for each in ends if each and each not in nodes]:
+        if near := nearest(" - ".join(ends), [each.name for each in list(cables_of(network))[:_MOST_COMPARED]])[:2]:
+            return f"{problem}; did you mean {' or '.join(near)}?"
+        near = nearest(end, nodes[:_MOST_COMPARED])[:1]
+        return f"{problem}, nor a node {shown(end)}; {f'did you mean {near[0]}?' if near else _example(network)}"
+    joined = [cable.name for cable in cables_of(network) if ends and ends[0] in cable[:2]]
+    return f"{problem}; {ends[0]} has {some(joined, _MOST_NEIGHBOURS)}" if joined else f"{problem}; {_example(network)}"
+
+
+def _ends_of(given: Any) -> tuple[str, ...]:
+    """Return the two names that a text or a pair has; nothing if it has no two."""
+    if isinstance(given, str):
+        split = re.split(r"\s+->?\s+", given.strip()) if re.search(r"\s->?\s", given) else re.split(r"\s*->?\s*", given)
+        return tuple(split) if len(split) == 2 else ()
+    return tuple(map(str, given)) if isinstance(given, tuple | list) and len(given) == 2 else ()
+
+
+def _example(network: Topology) -> str:
+    """Show how a link is written."""
+    return f"write for example '{next((each.name for each in cables_of(network)), 'A - B')}'"
 
 
 def split_upgrade(text: str) -> tuple[str, str]:

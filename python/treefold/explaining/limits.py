@@ -25,23 +25,40 @@ def limits(task: Task, now: Outcome) -> tuple[TreeLimit, ...]:
     best = _within(task, now, algorithm, {}) if planning.is_quick(network, algorithm) else None
     if best is None:
         return ()
-    return (*_tree_limits(task, now, algorithm, best), *_height_limits(task, now, algorithm, best), best)
+    limited = [*_tree_limits(task, now, algorithm, best), *_height_limits(task, now, algorithm, best)]
+    # What limited trees can carry is allowed without a limit, too.
+    most = max([best, *limited], key=lambda each: each.rate_Bps)
+    return (*limited, replace(best, rate_Bps=most.rate_Bps, bound_fraction=most.bound_fraction))
 
 
 def _tree_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) -> Iterator[TreeLimit]:
-    """Yield the rates of 1, 2, 4, ... trees at most, until more trees gain nothing."""
-    widest: TreeLimit | None = None
+    """Yield the rates of 1, 2, 4, ... trees at most, and at last of the fewest with which more gain nothing."""
+    few, widest = 0, None
     for most in (1 << power for power in range(_MOST_TREES.bit_length())):
         progress.report(f"trees {most}")
-        found = _within(task, now, algorithm, {"trees": most})
-        if found is not None:
-            # What fewer trees can carry is allowed here, too.
-            if widest is not None and widest.rate_Bps > found.rate_Bps:
-                found = replace(widest, value=most)
-            widest = found
+        widest = _widest(_within(task, now, algorithm, {"trees": most}), widest)
+        if widest is None or not _is_as_good(widest, best):
+            few = most
+        else:
+            while widest.value is not None and widest.value - few > 1:
+                middle = (few + widest.value) // 2
+                found = _within(task, now, algorithm, {"trees": middle})
+                few, widest = (few, found) if found is not None and _is_as_good(found, best) else (middle, widest)
             yield widest
-            if widest.rate_Bps >= best.rate_Bps * (1 - _CLOSE):
-                return
+            return
+        if widest is not None:
+            yield widest
+
+
+def _widest(found: TreeLimit | None, fewer: TreeLimit | None) -> TreeLimit | None:
+    """Return what a number of trees carries; what fewer trees can carry is allowed then, too."""
+    if found is None or fewer is None or fewer.rate_Bps <= found.rate_Bps:
+        return found
+    return replace(fewer, value=found.value)
+
+
+def _is_as_good(found: TreeLimit, best: TreeLimit) -> bool:
+    return found.rate_Bps >= best.rate_Bps * (1 - _CLOSE)
 
 
 def _height_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) -> Iterator[TreeLimit]:
@@ -58,7 +75,7 @@ def _height_limits(task: Task, now: Outcome, algorithm: str, best: TreeLimit) ->
         if found is None:
             return
         yield found
-        if found.rate_Bps >= best.rate_Bps * (1 - _CLOSE):
+        if _is_as_good(found, best):
             return
         height += 1
         progress.report(f"height {height}")

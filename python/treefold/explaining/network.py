@@ -6,8 +6,9 @@ gains nothing alone; the bound of every other cable is computed anew with 10 % m
 bound is computed, and a plan is made.
 
 Cost: a bound and a plan for each cable and each node. So that this takes seconds, the plans are made by one of the
-planners that take milliseconds, the one that is fastest on the whole network; the others take its place where it does
-not fit. A question needs two plans only, which `auto` chooses on networks that are not large.
+planners that take milliseconds, the one that is fastest on the whole network; the others are tried where it does not
+fit, or where its plan is further from the bound than on the whole network. A question needs two plans only, which
+`auto` chooses on networks that are not large.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,9 @@ from treefold.errors import MisfitError
 from treefold.explaining.cables import Cable, cables_of
 from treefold.explaining.limits import limits
 from treefold.explaining.questions import Change, change_asked, sites_with_caps
+from treefold.explaining.together import together
 from treefold.explaining.what_if import Task, after, factor, fraction, outcome, planned
-from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome, TreeLimit
+from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome
 from treefold.networks import as_network
 from treefold.planning.replan import changes
 
@@ -31,6 +33,8 @@ QUICK = ("mtree", "multitree", "innet-push", "nccl", "direct", "dbtree", "ring")
 BETTER = ("packing", "forest")
 """Slower planners that are tried, too, on small networks where the quick ones are far above the bound."""
 _FAR = 1.1
+_AS_GOOD = 0.95
+"""A plan after a failure should be this near to the bound, as a part of how near the plan now is."""
 _MOST_BETTER_WORK = 1 << 17
 """The most failures times ranks times links for that."""
 _MOST_AUTO_WORK = 1 << 15
@@ -91,24 +95,24 @@ def explain(
         algorithm = "auto"
     task = _task(network, algorithm, parse_collective(collective), network.rank_names[root], size)
     now = outcome(task, network)
+    if now.time_s and now.bound_s:
+        task = task._replace(share=_AS_GOOD * now.bound_s / now.time_s)
     answer = _answer(task, now, change) if is_asked else None
     return _explanation(task, now, answer, _left_out(task, now, is_asked, is_whole))
 
 
 def _explanation(task: Task, now: Outcome, answer: Answer | None, left_out: str) -> Explanation:
     """Return the explanation; what `left_out` gives a reason against is left out."""
-    links, failures, found = ((), (), ()) if left_out else _parts(task, now)
+    parts: dict[str, Any] = {"links": (), "failures": (), "limits": ()} if left_out else _parts(task, now)
     return Explanation(
         network=task.network.name,
         collective=task.collective,
         simulator="analytic",
         size_bytes=task.size_bytes,
         now=now,
-        links=links,
-        failures=failures,
-        limits=found,
         answer=answer,
         left_out=left_out,
+        **parts,
     )
 
 
@@ -186,14 +190,15 @@ def _left_out(task: Task, now: Outcome, is_asked: bool, is_whole: bool) -> str:
     return f"each cable and each failure by itself would take long {size}; is_whole=True explains them all"
 
 
-def _parts(task: Task, now: Outcome) -> tuple[tuple[LinkWorth, ...], tuple[Failure, ...], tuple[TreeLimit, ...]]:
+def _parts(task: Task, now: Outcome) -> dict[str, Any]:
     """Return the worth of all cables, the cost of all failures, and that of limits on trees."""
     with progress.working_on("failures", 0.0, 0.7):
         failures = _failures(task, now)
     with progress.working_on("links", 0.7, 0.2):
         links = _worths(task, now, {each.name for each in failures if each.kind == "link" and each.rate_fraction == 1})
+        several = None if any(each.gain_fraction > 0 for each in links) else together(task, now, GROWTH)
     with progress.working_on("limits on trees", 0.9, 0.1):
-        return links, failures, limits(task, now)
+        return {"links": links, "together": several, "failures": failures, "limits": limits(task, now)}
 
 
 def _failures(task: Task, now: Outcome) -> tuple[Failure, ...]:

@@ -3,6 +3,7 @@
 The same is said of a network that has changed, which may be cut.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from treefold import bounds
@@ -28,7 +29,9 @@ class Task(NamedTuple):
     """The name of the rank that broadcasts or receives."""
     size_bytes: int
     algorithms: tuple[str, ...]
-    """The planners, the best first: each takes the place of those before it where they do not fit."""
+    """The planners, the best first: each takes the place of those before it where they do not fit, or do badly."""
+    share: float = 0.0
+    """The part of the bound that a plan should reach; where the best planner does not, the others are tried."""
 
     @property
     def noise(self) -> float:
@@ -40,18 +43,25 @@ class Task(NamedTuple):
         return bounds.collective_bounds_of(network, self.collective, network.rank_names.index(self.root))
 
 
-def planned(task: Task, network: Topology) -> tuple[str, float]:
-    """Return the first algorithm that fits, or the one that `auto` chose, and the time of its plan."""
+def planned(task: Task, network: Topology, good_s: float = math.inf) -> tuple[str, float]:
+    """Return the first algorithm whose plan takes no more than `good_s`, or else the fastest, and that time."""
     root = network.rank_names.index(task.root)
+    best: tuple[str, float] | None = None
     for place, algorithm in enumerate(task.algorithms):
         try:
             made = plan(network, algorithm, size_bytes=task.size_bytes, collective=task.collective, root=root)
         except MisfitError:
-            if place + 1 == len(task.algorithms):
+            if best is None and place + 1 == len(task.algorithms):
                 raise
             continue
-        return made.algorithm, simulate(made, size_bytes=task.size_bytes).time_s
-    raise MisfitError(f"no quick algorithm fits {network.name}; name one")
+        time_s = simulate(made, size_bytes=task.size_bytes).time_s
+        if best is None or time_s < best[1]:
+            best = made.algorithm, time_s
+        if time_s <= good_s:
+            break
+    if best is None:
+        raise MisfitError(f"no quick algorithm fits {network.name}; name one")
+    return best
 
 
 def outcome(task: Task, network: Topology) -> Outcome:
@@ -59,10 +69,10 @@ def outcome(task: Task, network: Topology) -> Outcome:
     found = task.bounds_on(network)
     if found.rate.rate_Bps is None:
         return _nothing(network.ranks, "one rank has nothing to send")
-    limit = found.limit_of_rate()
+    limit, bound_s = found.limit_of_rate(), found.seconds(task.size_bytes)
     algorithm, time_s, problem = None, None, ""
     try:
-        algorithm, time_s = planned(task, network)
+        algorithm, time_s = planned(task, network, bound_s / task.share if task.share else math.inf)
     except MisfitError as error:
         problem = str(error)
     return Outcome(
@@ -72,7 +82,7 @@ def outcome(task: Task, network: Topology) -> Outcome:
         limited_by=bounds.in_words(limit, task.collective, network),
         links=tuple(limit.links),
         parts=_parts_between(network, limit),
-        bound_s=found.seconds(task.size_bytes),
+        bound_s=bound_s,
         algorithm=algorithm,
         time_s=time_s,
         problem=problem,

@@ -10,6 +10,8 @@ from treefold.text import some
 _MOST_LINES = 20
 """A longer table is cut unless the whole is asked for."""
 _MOST_NAMES = 6
+_FAR_SHARE = 0.8
+"""A plan below this share of its bound is far above it."""
 _MOST_NAMED = 4
 """More links than these are not all named by what limits a rate."""
 
@@ -101,8 +103,13 @@ def _links(found: Explanation, is_whole: bool) -> Iterator[str]:
     if useful:
         header = ["link", "bandwidth", "rate then", "gain"]
         yield _cut("10 % more of one link:", header, [_link(each) for each in useful], 0, is_whole)
-    else:
+    elif found.together is None:
         yield "10 % more of one link gains nothing, whichever it is: several limit the rate together"
+    else:
+        names, gain = found.together.links, found.together.gain_fraction
+        yield f"10 % more of one link gains nothing, whichever it is; of each of these, {gain:+.1%}: " + _named(
+            names, is_whole
+        )
     spare = found.spare
     yield f"links that do not matter, one at a time: {_named(spare, is_whole) or 'none'}"
 
@@ -118,7 +125,22 @@ def _failures(found: Explanation, is_whole: bool) -> str:
     by = f"planned by {common}" if common else "without a plan"
     header = ["failure of", "", "rate then", "of now", "time then", "of now", ""]
     rows = [_failure(each, common) for each in found.failures]
-    return _cut(f"failures, the worst first ({by} for {format_size(found.size_bytes)}):", header, rows, 1, is_whole)
+    table = _cut(f"failures, the worst first ({by} for {format_size(found.size_bytes)}):", header, rows, 1, is_whole)
+    return f"{table}{_shortfall(found)}"
+
+
+def _shortfall(found: Explanation) -> str:
+    """Say it if plans are far above their bounds, so that better ones would cost less."""
+    now = found.now
+    if now.bound_s is None or now.time_s is None or now.rate_Bps is None:
+        return ""
+    shares = [
+        now.bound_s / each.time_s / each.rate_fraction for each in found.failures if each.time_s and each.rate_fraction
+    ]
+    least = min([now.bound_s / now.time_s if now.time_s else 1.0, *shares])
+    if least >= _FAR_SHARE:
+        return ""
+    return f"\n# these quick plans reach {least:.0%} of their bounds at worst; -a auto plans better, but takes long"
 
 
 def _failure(each: Failure, common: str | None) -> list[str]:

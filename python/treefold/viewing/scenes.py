@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from treefold._core import Plan, Samples, Trace
 from treefold.bounds import bound_at
+from treefold.explanation_results import Explanation
 from treefold.results import Prediction
+from treefold.viewing.explained import explained_document
 
 Columns = dict[str, NDArray[Any]]
 
@@ -41,6 +43,7 @@ class Scene:
     trace: Trace
     prediction: Prediction | None
     """The prediction; None if the trace was measured."""
+    explained: Explanation | None = None
 
     @cached_property
     def columns(self) -> Columns:
@@ -78,6 +81,7 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "series": [_series(name, each) for name, each in _samples(trace).items()],
         "transfers": len(columns["lane"]),
         "trees_here": trees_here,
+        "explained": None if scene.explained is None else explained_document(scene.explained, plan.topology),
     }
 
 

@@ -7,9 +7,11 @@ from typing import Any
 from treefold import auto, checks, plans, progress
 from treefold._core import Plan, Topology, Trace, format_size
 from treefold.errors import TreefoldError
+from treefold.explanation_results import Explanation
 from treefold.networks import as_network
 from treefold.options import Machine
 from treefold.simulation import Simulator, simulate_and_trace, simulator_of
+from treefold.viewing.explained import check_explains
 from treefold.viewing.pages import Page
 from treefold.viewing.scenes import Scene
 
@@ -23,6 +25,7 @@ def view(
     simulator: str | Machine = "flow",
     link_model: str = "propagation",
     title: str | None = None,
+    explained: Explanation | None = None,
     **asked: Any,
 ) -> Page:
     """Return a page that shows plans as they move, for any browser and for notebooks.
@@ -37,6 +40,7 @@ def view(
         simulator: The simulator: `flow` or `packet`, or a `treefold.Machine`.
         link_model: The meaning of a link's latency, as for `treefold.trace`.
         title: The title of the page; by default the networks and algorithms.
+        explained: What `treefold.explain` found out about the network, which the page shows, too.
         asked: What else `treefold.plan` is asked for the networks, such as `collective`.
 
     Raises:
@@ -59,6 +63,10 @@ def view(
             for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
                 scenes.append(_simulated(plan, size, used, link_model))
     scenes += [_of_trace(source) for source in sources if isinstance(source, Trace)]
+    if explained is not None:
+        for scene in scenes:
+            check_explains(explained, scene.plan.topology)
+        scenes = [replace(scene, explained=explained) for scene in scenes]
     return Page(_title(scenes) if title is None else str(title), _labelled(scenes))
 
 

@@ -45,6 +45,24 @@ export interface CriticalPath {
   waiting_s: number;
 }
 
+/** What `treefold explain` found out about the network of a scene. */
+export interface Explained {
+  /** The worth of each cable: its links, and the part by which the bound grows with 10 % more of it. */
+  links: { name: string; links: number[]; gain: number; spare: boolean }[];
+  /** The cables that must grow together, where one alone gains nothing. */
+  together: string[];
+  /** The worst first: the rate as a part of that now, and the time as a multiple; null if nothing can be sent. */
+  failures: {
+    kind: "link" | "site";
+    name: string;
+    links: number[];
+    node: number | null;
+    rate: number | null;
+    time: number | null;
+    problem: string;
+  }[];
+}
+
 /** One plan at one size, simulated or measured. */
 export interface Scene {
   label: string;
@@ -74,6 +92,7 @@ export interface Scene {
   /** How many transfers there are, and of how many trees the block has them. */
   transfers: number;
   trees_here: number;
+  explained: Explained | null;
   /** The address of a server that has the other trees, if there is one. */
   served: string | null;
   /** The block with the columns of `transfers.ts`, and the tables of the series. */

@@ -2,7 +2,7 @@
 import type { Theme } from "../colours";
 import type { Column } from "../data/columns";
 import { NONE, startedBy } from "../data/transfers";
-import { edgeColour, linkColour, nodeColour, transferColour } from "../looks";
+import { edgeColour, isOfNetwork, linkColour, nodeColour, transferColour } from "../looks";
 import { edgesShown, laneOf, treesOf, type Model } from "../model";
 import type { State } from "../state";
 import * as drawing from "./drawing";
@@ -200,7 +200,7 @@ export function fillMoving(
   drawing.restart(layers.messages);
   const shows = state.time > 0 || state.playing;
   if (!shows) return;
-  const isHeat = ["busy", "limit"].includes(state.colour) || state.colour.startsWith("series:");
+  const isHeat = isOfNetwork(state.colour);
   eachUnderWay(model, state.time, (transfer, lane) => {
     if (!mask[transfer]) return;
     const colour = isHeat ? theme.ink : transferColour(model, state, theme, transfer);

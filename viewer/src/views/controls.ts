@@ -54,6 +54,9 @@ export function offeredColours(models: Model[]): [string, string][] {
   if (models.some((model) => model.scene.steps > 0)) options.push(["step", "step"]);
   if (models.some((model) => model.hasChunks)) options.push(["chunk", "chunk"]);
   options.push(["limit", "limiting links"]);
+  if (models.some((model) => model.findings)) {
+    options.push(["worth", "worth of more bandwidth"], ["failures", "cost of failures"]);
+  }
   const series = new Map(models.flatMap((model) => model.scene.series.map((each) => [each.name, each.title] as const)));
   for (const [name, title] of series) options.push([`series:${name}`, title]);
   return options;

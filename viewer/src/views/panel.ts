@@ -6,6 +6,7 @@ import {
 import type { Selected, Store } from "../state";
 import { counted, rate, share, size, time } from "../units";
 import { fact, make } from "./elements";
+import { explanation } from "./explanation";
 import { endOf, followersOf } from "./timeline";
 
 /** Fill the panel with the summaries of what is shown and with what is selected. */
@@ -31,6 +32,7 @@ function summary(model: Model, store: Store, pane: number, models: Model[]): HTM
   if (other && other.time_s < scene.time_s * 0.999) {
     section.append(make("p", {}, `It takes ${(scene.time_s / other.time_s).toPrecision(3)} times as long as ${other.label}.`));
   }
+  section.append(...explanation(model, store, pane));
   section.append(make("h3", {}, "Why it takes so long"), ...reasons(model).map((reason) => make("p", {}, reason)));
   section.append(
     make("div", { class: "buttons" },

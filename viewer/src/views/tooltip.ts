@@ -1,5 +1,6 @@
 // What is known of the thing under the pointer, in a few words.
 import { row } from "../data/transfers";
+import { linkInWords, nodeInWords } from "../explained";
 import { seriesOf } from "../looks";
 import { busyShare, edgesShown, linkName, nodeName, valueAt, type Model } from "../model";
 import type { State } from "../state";
@@ -23,6 +24,7 @@ function ofNode(model: Model, node: number, state: State): string[] {
   const lines = [nodeName(model, node), kind];
   const series = seriesOf(model, state);
   if (series?.of === "nodes") lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
+  if (model.findings) lines.push(...nodeInWords(model.findings, node));
   if (state.trees) lines.push(...inTrees(model, node, state));
   return lines;
 }
@@ -58,6 +60,7 @@ function ofLink(model: Model, link: number, state: State): string[] {
   const lines = [linkName(model, link), `${rate(model.net.bandwidth_Bps[link])}, ${time(model.net.latency_s[link])}`,
     `busy ${share(busyShare(model, link, state.window))}${part}`];
   if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${time(first)} to ${time(last)}`);
+  if (model.findings) lines.push(...linkInWords(model.findings, link));
   if (model.limit.has(link)) lines.push("It limits every plan on this network.");
   return lines;
 }
