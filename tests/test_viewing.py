@@ -226,7 +226,7 @@ def test_columns_of_some_trees_are_a_part_of_those_of_all(network, algorithm, si
         places |= {int(there) + each: int(here) + each for each in range(count)}
     kept = sorted(places)
     assert [places[each] for each in kept] == list(range(len(part["bytes"])))
-    assert transfers_of(scene.trace, trees) == len(kept)
+    assert transfers_of(scene, trees) == len(kept)
     for name in ONCE:
         assert np.array_equal(part[name], whole[name][kept])
     assert np.abs(starts(part) - starts(whole)[kept]).max() <= len(kept)
@@ -264,11 +264,11 @@ def test_columns_are_those_of_the_trace(network, algorithm, simulator):
 
 
 def test_as_many_trees_fit_as_have_few_transfers():
-    trace = treefold.trace(treefold.plan("torus:4x4", "multitree"), size_bytes="1MiB")
+    [scene] = treefold.view("torus:4x4", algorithm="multitree", size_bytes="1MiB").scenes
     each = 2 * 15
     for most, trees in ((0, 0), (each - 1, 0), (each, 1), (3 * each + 1, 3), (16 * each, 16), (10**9, 16)):
-        assert trees_that_fit(trace, most) == trees
-        assert transfers_of(trace, range(trees)) <= most
+        assert trees_that_fit(scene, most) == trees
+        assert transfers_of(scene, range(trees)) <= most
 
 
 def test_a_page_without_some_trees_still_counts_all(monkeypatch):

@@ -16,8 +16,8 @@ from treefold.viewing.server import PageServer
 @pytest.fixture
 def served(monkeypatch) -> Iterator[PageServer]:
     """Serve a plan of 64 trees, of which a page has 8 at first, and at most 20 at once."""
-    monkeypatch.setattr(pages, "trees_that_fit", lambda trace: 8)
-    monkeypatch.setattr(server, "trees_that_fit", lambda trace: 8)
+    monkeypatch.setattr(pages, "trees_that_fit", lambda scene: 8)
+    monkeypatch.setattr(server, "trees_that_fit", lambda scene: 8)
     monkeypatch.setattr(server, "MOST_TRANSFERS", 20 * 126)
     started = PageServer(view("torus:8x8", algorithm="multitree", size_bytes="1MiB"))
     thread = threading.Thread(target=started.serve, daemon=True)

@@ -17,7 +17,7 @@ use crate::link_use::{LinkUse, Utilization};
 use crate::options::Whole;
 use crate::plan::Plan;
 use crate::samples::samples_over;
-use crate::{Column, html, raise};
+use crate::{Column, html, interruptible, raise};
 
 /// A trace of a simulated plan: when each transfer started and ended, and how busy each link was.
 ///
@@ -57,14 +57,20 @@ impl Trace {
     }
 
     /// Returns what each transfer of a listing waited for.
-    fn causes(&self, py: Python<'_>, plan: Walkable<'_>, listing: &Listing) -> &[Option<Listed>] {
-        py.detach(|| self.causes.get_or_init(|| causes(plan.draft(), &self.trace.transfers, listing)))
+    fn causes(&self, py: Python<'_>, plan: Walkable<'_>, listing: &Listing) -> PyResult<&[Option<Listed>]> {
+        if self.causes.get().is_none() {
+            let transfers = &self.trace.transfers;
+            let found = interruptible(py, |go_on| causes(plan.draft(), transfers, listing, go_on))?;
+            // Of two threads that look for them at once, either is right.
+            let _ = self.causes.set(found);
+        }
+        Ok(self.causes.get().expect("it was just set"))
     }
 
     /// Returns the numbers of the transfers on the critical path.
     fn path(&self, py: Python<'_>) -> PyResult<Vec<Listed>> {
         let (plan, listing) = self.listed(py)?;
-        let causes = self.causes(py, plan, listing);
+        let causes = self.causes(py, plan, listing)?;
         Ok(py.detach(|| critical_path(&self.trace, listing, causes)))
     }
 }
@@ -211,7 +217,7 @@ impl Trace {
     ///     [1, 2, -1, 0, 3, 4]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (plan, listing) = self.listed(py)?;
-        let causes = self.causes(py, plan, listing);
+        let causes = self.causes(py, plan, listing)?;
         let columns = PyDict::new(py);
         let lanes = add_lanes(&columns, plan.draft())?;
         add_edges(&columns, plan.draft(), &lanes)?;

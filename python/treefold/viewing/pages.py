@@ -87,7 +87,7 @@ def page_parts(title: str, scenes: Sequence[Scene], is_served: bool = False) -> 
         network = scene.plan.topology
         if network not in networks:
             networks.append(network)
-        here = trees_that_fit(scene.trace)
+        here = trees_that_fit(scene)
         number = len(described)
         document = scene_document(scene, networks.index(network), here)
         where = {"columns": f"scene-{number}", "served": f"scenes/{number}" if is_served else None}

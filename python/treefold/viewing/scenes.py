@@ -50,6 +50,17 @@ class Scene:
         """The columns of the trace, which are copies: they are made once."""
         return self.trace.columns()
 
+    @cached_property
+    def path(self) -> NDArray[np.uint32]:
+        """The transfers on the critical path."""
+        return self.trace.critical_path()
+
+    @cached_property
+    def use(self) -> Columns:
+        """The columns that say how busy links are, and what was sampled over time; no tree matters for them."""
+        sampled = {f"series-{name}": _scaled(each.values) for name, each in _samples(self.trace).items()}
+        return _use(self.trace) | sampled
+
 
 def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any]:
     """Return the document of a scene; `viewer/src/data/format.ts` explains it.
@@ -138,10 +149,9 @@ def _largest(values: NDArray[np.float32]) -> float:
     return float(values.max(initial=0))
 
 
-def trees_that_fit(trace: Trace, most_transfers: int = MOST_TRANSFERS) -> int:
+def trees_that_fit(scene: Scene, most_transfers: int = MOST_TRANSFERS) -> int:
     """Return of how many trees, from the first on, a page can have all transfers."""
-    columns = trace.columns()
-    ends = _transfers_before(columns)
+    ends = _transfers_before(scene.columns)
     return int(np.searchsorted(ends[1:], most_transfers, side="right"))
 
 
@@ -153,9 +163,9 @@ def _transfers_before(columns: Columns) -> NDArray[np.int64]:
     return np.asarray(reached[halves[::2]], np.int64)
 
 
-def transfers_of(trace: Trace, trees: Sequence[int]) -> int:
+def transfers_of(scene: Scene, trees: Sequence[int]) -> int:
     """Return how many transfers the edges of some trees have."""
-    return len(_kept(_edges(trace.columns(), trees)))
+    return len(_kept(_edges(scene.columns, trees)))
 
 
 def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
@@ -169,17 +179,16 @@ def scene_columns(scene: Scene, trees: Sequence[int] | None = None) -> Columns:
         The columns by name. Those of what was sampled over time are called `series-` and its name.
 
     """
-    trace, columns = scene.trace, scene.columns
+    columns = scene.columns
     edges = _edges(columns, trees)
     kept = _kept(edges)
     return {
         **{name: columns[name] for name in ("lane_source", "lane_target", "lane_start", "lane_links")},
         **{name: columns[name] for name in ("tree_root", "tree_phase", "tree_share")},
         **_renumbered(edges, kept),
-        **_times(columns, kept, trace.time_s),
-        "path": _numbers(trace.critical_path(), kept),
-        **_use(trace),
-        **{f"series-{name}": _scaled(each.values) for name, each in _samples(trace).items()},
+        **_times(columns, kept, scene.trace.time_s),
+        "path": _numbers(scene.path, kept),
+        **scene.use,
     }
 
 
@@ -190,13 +199,16 @@ def _scaled(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def _edges(columns: Columns, trees: Sequence[int] | None) -> Columns:
+    """Return the edges of some trees, or of all, tree by tree."""
     halves = columns["half_start"].astype(np.int64)
-    count = len(columns["edge_lane"])
-    half = np.repeat(np.arange(len(halves) - 1), np.diff(halves))
-    places = np.arange(count) if trees is None else np.flatnonzero(np.isin(half // 2, np.asarray(trees)))
+    wanted = np.arange(len(halves) // 2) if trees is None else np.asarray(trees, np.int64)
+    half = (2 * wanted[:, None] + np.arange(2)).reshape(-1)
+    lengths = halves[half + 1] - halves[half]
+    places = _ranges(halves[half], lengths)
+    half = np.repeat(half, lengths)
     return {
-        "edge_tree": (half[places] // 2).astype(np.uint32),
-        "edge_reduces": (half[places] % 2 == 0).astype(np.uint8),
+        "edge_tree": (half // 2).astype(np.uint32),
+        "edge_reduces": (half % 2 == 0).astype(np.uint8),
         **{name: columns[name][places] for name in ("edge_lane", "edge_step", "edge_transfer", "edge_chunks")},
     }
 
@@ -206,7 +218,11 @@ def _kept(edges: Columns) -> NDArray[np.int64]:
     has = edges["edge_transfer"] != _NONE
     first, chunks = edges["edge_transfer"][has].astype(np.int64), edges["edge_chunks"][has].astype(np.int64)
     starts, once = np.unique(first, return_index=True)
-    lengths = chunks[once]
+    return _ranges(starts, chunks[once])
+
+
+def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the whole numbers from each start on, as many as its length, one range after the other."""
     offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.asarray(np.repeat(starts, lengths) + offsets, np.int64)
 

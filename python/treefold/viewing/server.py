@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,6 +33,7 @@ class PageServer:
         document, blocks = page_parts(page.title, page.scenes, is_served=True)
         self._text = page_text(document, blocks).encode()
         self._scenes = page.scenes
+        self._lock = Lock()
         try:
             self._server = ThreadingHTTPServer((LOOPBACK, port), partial(_Handler, self))
         except OSError as error:
@@ -67,14 +69,16 @@ class PageServer:
         kind, _, number = rest.partition("/")
         if kind != "scenes" or number not in map(str, range(len(self._scenes))):
             raise TreefoldError(f"the page has no {html.escape(rest[:80])}")
-        return pack(_columns(self._scenes[int(number)], parse_qs(parts.query))), "application/octet-stream"
+        with self._lock:  # Several requests at once would need the memory of all of them.
+            columns = _columns(self._scenes[int(number)], parse_qs(parts.query))
+        return pack(columns), "application/octet-stream"
 
 
 def _columns(scene: Scene, query: dict[str, list[str]]) -> dict[str, Any]:
     """Return the columns of the trees that a query names, or of as many as fit."""
     count = scene.plan.num_trees
     if "trees" not in query:
-        here = trees_that_fit(scene.trace)
+        here = trees_that_fit(scene)
         return scene_columns(scene, None if here == count else range(here))
     try:
         trees = sorted({int(tree) for tree in query["trees"][0].split(",")})
@@ -82,7 +86,7 @@ def _columns(scene: Scene, query: dict[str, list[str]]) -> dict[str, Any]:
         raise TreefoldError("trees are numbers, separated by commas") from None
     if not 0 <= trees[0] <= trees[-1] < count:
         raise TreefoldError(f"the plan has the trees 0 to {count - 1}")
-    transfers = transfers_of(scene.trace, trees)
+    transfers = transfers_of(scene, trees)
     if transfers > MOST_TRANSFERS:
         raise TreefoldError(f"these trees have {transfers:,} transfers, and a page shows {MOST_TRANSFERS:,} at most")
     return scene_columns(scene, trees)

@@ -20,6 +20,7 @@
 
 use super::listing::{Listed, Listing};
 use super::trace::Transfer;
+use crate::error::{Error, Result};
 use crate::plan::{Draft, Edge, LaneRoutes, for_each_message, halves};
 use crate::topology::{LinkId, NodeId};
 
@@ -27,7 +28,11 @@ use crate::topology::{LinkId, NodeId};
 /// start without a further reason: what a machine needs to react.
 const REACTION: f64 = 1.0 / 16.0;
 
-/// Returns, for each transfer of a listing, the one that it waited for last; `None` if it waited for none.
+/// Returns, for each transfer of a listing, the one that it waited for last; `None` if it waited for none. Now and then
+/// it asks `go_on` whether to go on.
+///
+/// # Errors
+/// An interruption, if `go_on` returns false.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -38,7 +43,7 @@ const REACTION: f64 = 1.0 / 16.0;
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
 /// let trace = flow::simulate(&plan, Bytes::known(4096), Watch::TRANSFERS)?;
 /// let listing = Listing::new(&plan, &trace.transfers)?;
-/// let causes = causes(&plan, &trace.transfers, &listing);
+/// let causes = causes(&plan, &trace.transfers, &listing, &mut || true)?;
 /// assert_eq!(causes.iter().filter(|cause| cause.is_none()).count(), 4, "four chunks go around the ring");
 /// for (number, cause) in listing.ids().zip(causes) {
 ///     let start = listing.get(&trace.transfers, number).start;
@@ -46,12 +51,21 @@ const REACTION: f64 = 1.0 / 16.0;
 /// }
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
-pub fn causes(plan: &Draft, transfers: &[Transfer], listing: &Listing) -> Vec<Option<Listed>> {
+pub fn causes(
+    plan: &Draft,
+    transfers: &[Transfer],
+    listing: &Listing,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Option<Listed>>> {
     let mut search = Search { plan, transfers, listing, cause: vec![None; listing.len()] };
-    search.follow_trees();
-    search.sweep();
-    search.cause
+    let mut ask = || if go_on() { Ok(()) } else { Err(Error::interrupted("interrupted while looking for causes")) };
+    search.follow_trees(&mut ask)?;
+    search.sweep(&mut ask)?;
+    Ok(search.cause)
 }
+
+/// Between so many transfers the caller is asked whether to go on.
+const BETWEEN_QUESTIONS: usize = 1 << 16;
 
 /// Returns whether `later`, whose cause is `cause`, waited until that was received, and not only until it had left.
 pub(super) fn is_by_receipt(plan: &Draft, cause: &Transfer, later: &Transfer) -> bool {
@@ -89,11 +103,12 @@ impl<'a> Search<'a> {
     }
 
     /// Finds the last data that the trees of each transfer bring.
-    fn follow_trees(&mut self) {
+    fn follow_trees(&mut self, ask: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); self.plan.topology.nodes().len()];
         let mut first = 0;
         for (number, (phase, tree, direction)) in halves(self.plan).enumerate() {
             if number % 2 == 0 {
+                ask()?;
                 into.iter_mut().for_each(Vec::clear);
             }
             let edges: Vec<Edge> = self.plan.half(phase, &self.plan.trees[tree], direction).collect();
@@ -109,6 +124,7 @@ impl<'a> Search<'a> {
             });
             first += edges.len();
         }
+        Ok(())
     }
 
     /// Lists, in rising order of chunks, those at which something later is received than at any before, and what that
@@ -145,14 +161,19 @@ impl<'a> Search<'a> {
     }
 
     /// Finds what else each transfer may have waited for, in the order of their times.
-    fn sweep(&mut self) {
+    fn sweep(&mut self, ask: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let routes = LaneRoutes::new(&self.plan.topology, &self.plan.lanes);
         let starts = self.ordered(|transfer| transfer.start.get());
+        ask()?;
         let left = self.ordered(|transfer| transfer.sent.get());
+        ask()?;
         let received = self.ordered(|transfer| transfer.received.get());
         let (mut left, mut received) = (left.into_iter().peekable(), received.into_iter().peekable());
         let mut ended = Ended::new(self.plan);
-        for number in starts {
+        for (place, number) in starts.into_iter().enumerate() {
+            if place % BETWEEN_QUESTIONS == 0 {
+                ask()?;
+            }
             let transfer = self.get(number);
             let limit = transfer.start.get();
             while let Some(other) = left.next_if(|&other| self.get(other).sent.get() <= limit) {
@@ -163,6 +184,7 @@ impl<'a> Search<'a> {
             }
             self.cause[number] = self.last_of(number, &ended, routes.of(transfer.lane));
         }
+        Ok(())
     }
 
     /// Returns all transfers by their times, those of one time as they are listed.

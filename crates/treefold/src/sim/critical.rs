@@ -39,7 +39,7 @@ pub struct PathSummary {
 /// # let plan = planners::plan("ring", &ring, &Options::default())?;
 /// let trace = flow::simulate(&plan, Bytes::known(4096), Watch::TRANSFERS)?;
 /// let listing = Listing::new(&plan, &trace.transfers)?;
-/// let causes = causes(&plan, &trace.transfers, &listing);
+/// let causes = causes(&plan, &trace.transfers, &listing, &mut || true)?;
 /// let path = critical_path(&trace, &listing, &causes);
 /// assert_eq!(path.len(), 6, "a chunk goes around a ring of four, but for one step, twice");
 /// let summary = path_summary(&plan, &trace, &listing, &path);

@@ -33,7 +33,7 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn new(plan: &'a Plan, trace: Trace) -> Self {
         let listing = Listing::new(plan, &trace.transfers).unwrap();
-        let causes = causes(plan, &trace.transfers, &listing);
+        let causes = causes(plan, &trace.transfers, &listing, &mut || true).unwrap();
         Self { plan, trace, listing, causes }
     }
 
@@ -168,7 +168,7 @@ fn assert_path(seen: &Seen) {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(100))]
 
     /// The flow simulator starts a transfer in the moment in which the last thing that it waits for ends, so each start
     /// is explained, without exception, and nothing on the critical path waits for anything else.
@@ -301,4 +301,20 @@ fn transfers_of_another_plan_are_refused() {
     assert_eq!(refused, "transfer 5 is of tree 4, but the plan has 4, counted from 0");
     let transfers = &trace.transfers[..7];
     assert_eq!(Listing::new(&ring, transfers).unwrap().len(), 7, "some may be missing");
+}
+
+#[test]
+fn whoever_looks_for_causes_can_be_interrupted() {
+    let plan = planned("multitree", "torus:4x4");
+    let trace = flow::simulate(&plan, Bytes::known(1 << 20), Watch::TRANSFERS).unwrap();
+    let listing = Listing::new(&plan, &trace.transfers).unwrap();
+    for patience in [0, 3, 16] {
+        let mut asked = 0;
+        let mut go_on = || {
+            asked += 1;
+            asked <= patience
+        };
+        let stopped = causes(&plan, &trace.transfers, &listing, &mut go_on).unwrap_err();
+        assert!(stopped.is_interrupted());
+    }
 }
