@@ -6,14 +6,11 @@ from treefold.layouts.graph import Graph, Numbers
 from treefold.layouts.grids import circle
 from treefold.layouts.placement import Placement, placed
 
-_MOST = 64
-"""A larger complete network is black in any layout."""
-
 
 def complete(graph: Graph) -> Placement | None:
     """Place a network whose nodes all have links to each other on a circle; none for other networks."""
     size = graph.size
-    if not 3 <= size <= _MOST or len(graph.pairs) < size * (size - 1) // 2 or graph.is_switch.any():
+    if size < 3 or len(graph.pairs) < size * (size - 1) // 2 or graph.is_switch.any():
         return None
     return placed(graph, "ring", circle(size))
 
