@@ -2,9 +2,12 @@
 
 import json
 import random
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -18,6 +21,8 @@ from treefold.perf.recorder import median_run
 from treefold.runtime import clocks
 from treefold.runtime.clocks import Clock
 
+ROOT = Path(__file__).parents[1]
+SCHEMA = json.loads((ROOT / "schema" / "trace.schema.json").read_text(encoding="utf-8"))
 SIZE = 240_000
 ROOTED = ("broadcast", "reduce")
 
@@ -222,7 +227,8 @@ def put(name, value):
 
 
 WRONG = [
-    (lambda content: content.update(format="treefold-plan"), "treefold-plan"),
+    (lambda content: content.update(format="treefold-plan"), "it is a plan; give the trace of a run of it"),
+    (lambda content: content.update(format="treefold-topology"), "treefold-topology"),
     (lambda content: content.update(version=2), "version"),
     (lambda content: content.update(fingerprint="0" * 16), "the trace is of another plan"),
     (lambda content: content.update(ranks=4), "the trace is of another plan"),
@@ -268,6 +274,33 @@ def test_a_wrong_file_is_refused_in_one_line_that_says_why(change, message, tmp_
     assert message in text and text.startswith(f"{path}: ") and text.isprintable()
 
 
+def test_what_is_written_satisfies_the_schema_and_what_the_schema_refuses_is_refused():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    for network, algorithm in (("ring:1", "ring"), ("torus:2x2", "multitree"), ("line:3", "dbtree")):
+        plan = treefold.plan(network, algorithm)
+        content = json.loads(treefold.trace(plan, size_bytes=4096).to_json())
+        validator.validate(content)
+        content.pop("links")
+        validator.validate(content)
+    plan = treefold.plan("ring:3", "ring")
+    trace = treefold.trace(plan, size_bytes=4096)
+    seen = 0
+    for change, _ in WRONG:
+        content = json.loads(changed(trace, change).replace("NaN", "null").replace("Infinity", "null"))
+        seen += not validator.is_valid(content)
+    assert seen > 15, "the schema knows all but what depends on the plan, and on other columns"
+
+
+def test_every_field_of_the_schema_is_described_and_stands_on_the_page():
+    page = (ROOT / "docs" / "plan-files.md").read_text(encoding="utf-8").partition("## Trace files")[2]
+    described = {
+        name: field for part in (SCHEMA, *SCHEMA["$defs"].values()) for name, field in part["properties"].items()
+    }
+    assert [name for name in described if f"`{name}`" not in page] == []
+    assert [name for name, field in described.items() if not re.match("(A|An|The) ", field["description"])] == []
+
+
 def test_whatever_the_bytes_of_a_file_it_is_read_or_refused(tmp_path):
     plan, path = treefold.plan("ring:3", "ring"), tmp_path / "trace.json"
     whole = treefold.trace(plan, size_bytes=4096).to_json().encode()
@@ -291,7 +324,7 @@ def test_only_traces_and_plans_are_taken(tmp_path):
     treefold.save(plan, tmp_path / "plan.json")
     treefold.save(treefold.trace(plan, size_bytes=4096), tmp_path / "trace.json")
     for path, given, message in [
-        ("plan.json", plan, "treefold-trace"),
+        ("plan.json", plan, "it is a plan; give the trace of a run of it, which 'treefold run --trace' writes"),
         ("trace.json", treefold.plan("ring:3", "dbtree"), "the trace is of another plan: of one with the fingerprint"),
         ("trace.json", "plan.json", "is not a treefold.Plan"),
         ("none.json", plan, "none.json"),

@@ -81,7 +81,7 @@ def _edges(columns: Columns, numbers: Iterable[int]) -> tuple[NDArray[np.int64],
 def _links(columns: Columns, lanes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the links of lanes, one lane after the other."""
     start = columns["lane_start"].astype(np.int64)
-    found: NDArray[np.int64] = columns["lane_links"][_ranges(start[lanes], start[lanes + 1])].astype(np.int64)
+    found: NDArray[np.int64] = columns["lane_links"].astype(np.int64)[_ranges(start[lanes], start[lanes + 1])]
     return found
 
 
@@ -89,7 +89,7 @@ def _ranges(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int6
     """Return the numbers from each start to its end, without the end, one range after the other."""
     lengths = end - start
     before = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
+    return np.asarray(np.arange(int(lengths.sum())) + np.repeat(start - before, lengths), np.int64)
 
 
 def check_step(plan: Plan, numbers: Iterable[int], step: int) -> int:
