@@ -185,6 +185,36 @@ def test_transports_of_others_tell_no_times(transport):
         Job((1024,), transport=transport, trace="trace.json").check()
 
 
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_a_run_on_arrays_returns_its_trace(collective, tmp_path):
+    plan = treefold.plan("ring:3", "ring", collective=collective, root=int(collective in ROOTED))
+    arrays = [np.arange(3000, dtype=np.float32) + rank for rank in range(3)]
+    results, trace = treefold.run(plan, arrays, trace=True)
+    for one, other in zip(results, treefold.run(plan, arrays), strict=True):
+        assert one is other is None or np.array_equal(one, other)
+    check_times(trace)
+    blocks = 3 if collective == "all-gather" else 1
+    assert (trace.size_bytes, trace.clock_uncertainty_s, trace.plan) == (blocks * 12_000, 0.0, plan)
+    wanted = treefold.trace(plan, size_bytes=trace.size_bytes)
+    ways = ("source", "target", "tree", "phase", "step", "reduces", "bytes")
+    if plan.steps is not None:
+        assert Counter(rows_of(trace, *ways)) == Counter(rows_of(wanted, *ways))
+    treefold.save(trace, tmp_path / "trace.json")
+    assert treefold.load_trace(tmp_path / "trace.json", plan).to_json() == trace.to_json()
+
+
+def test_runs_of_little_have_traces_too():
+    for network, arrays in (("ring:1", [[1.0]]), ("ring:2", [[], []]), ("ring:2", [[1], [2]])):
+        results, trace = treefold.run(treefold.plan(network, "ring"), arrays, trace=True)
+        assert len(results) == len(arrays) and trace.time_s >= 0 and trace.to_chrome() and trace._repr_html_()
+    blocks = np.array([[0, 4, 8], [1, 0, 2], [16, 2, 0]])
+    plan = treefold.plan("ring:3", "forest", collective="all-to-all", blocks=blocks)
+    _, trace = treefold.run(plan, [np.ones(int(row.sum())) for row in blocks], trace=True)
+    assert sum(trace.transfers()["bytes"]) >= 8 * blocks.sum()
+    with pytest.raises(treefold.TreefoldError, match="trace is of type str; write trace=True, and save"):
+        treefold.run(plan, [[]] * 3, trace="trace.json")
+
+
 @pytest.mark.parametrize("simulator", ["flow", "packet"])
 @pytest.mark.parametrize(
     ("network", "algorithm"), [("torus:2x4", "multitree"), ("fattree:levels=2,radix=4", "packing"), ("line:3", "ps")]
@@ -227,7 +257,7 @@ def put(name, value):
 
 
 WRONG = [
-    (lambda content: content.update(format="treefold-plan"), "it is a plan; give the trace of a run of it"),
+    (lambda content: content.update(format="treefold-plan"), "it is a plan; give the file of a trace of it"),
     (lambda content: content.update(format="treefold-topology"), "treefold-topology"),
     (lambda content: content.update(version=2), "version"),
     (lambda content: content.update(fingerprint="0" * 16), "the trace is of another plan"),
@@ -324,7 +354,7 @@ def test_only_traces_and_plans_are_taken(tmp_path):
     treefold.save(plan, tmp_path / "plan.json")
     treefold.save(treefold.trace(plan, size_bytes=4096), tmp_path / "trace.json")
     for path, given, message in [
-        ("plan.json", plan, "it is a plan; give the trace of a run of it, which 'treefold run --trace' writes"),
+        ("plan.json", plan, "it is a plan; give the file of a trace of it"),
         ("trace.json", treefold.plan("ring:3", "dbtree"), "the trace is of another plan: of one with the fingerprint"),
         ("trace.json", "plan.json", "is not a treefold.Plan"),
         ("none.json", plan, "none.json"),

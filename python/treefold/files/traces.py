@@ -31,7 +31,7 @@ def load_trace(path: str | os.PathLike[str], plan: Plan) -> Trace:
     """
     plan = checks.plan(plan)
     if is_plan_file(os.fspath(path)):
-        raise fail(os.fspath(path), "it is a plan; give the trace of a run of it, which 'treefold run --trace' writes")
+        raise fail(os.fspath(path), "it is a plan; give the file of a trace of it")
     with own.text_of(path) as text:
         return Trace.from_json(text, plan)
 

@@ -1,7 +1,7 @@
 //! The trace file: when each transfer of a run or a simulation left and came, as columns.
 //!
-//! As in `plan/json.rs`, the types are the one description of the format: `schema/trace.schema.json` and what errors say
-//! of a field come from their doc comments. `make options` writes the schema.
+//! As in `plan/json.rs`, the types are the one description of the format: `schema/trace.schema.json` and what errors
+//! say of a field come from their doc comments. `make options` writes the schema.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ const FORMAT: &str = "treefold-trace";
 /// The most bytes of a transfer, which are those of the largest vector.
 const MOST_BYTES: f64 = 1e18;
 
-/// A trace: when each transfer of a plan left and came, on one clock. Beyond this schema, transfers must be those of the
-/// plan with the fingerprint, columns must be equally long, and no time may be before the one that it follows.
+/// A trace: when each transfer of a plan left and came, on one clock. Beyond this schema, transfers must be those of
+/// the plan with the fingerprint, columns must be equally long, and no time may be before the one that it follows.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "treefold trace, version 1")]
