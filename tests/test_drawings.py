@@ -81,6 +81,7 @@ def test_a_step_tells_where_its_transfers_go():
 def test_trees_of_a_step_have_colours_of_their_own():
     many = treefold.plan("torus:4x4", "multitree")
     assert "tree 0 to tree 15; their roots are filled" in texts(treefold.draw(many, step=1))
+    assert "tree 0 to tree 63" in texts(treefold.draw(treefold.plan("torus:4x4", "ring2d"), step=2))
     few = texts(treefold.draw(treefold.plan("torus:3x2", "multitree"), step=1))
     assert {f"tree {number}: root GPU{number}, 16.7 %" for number in range(6)} <= few
     colours = set(re.findall(rb"stroke: (#[0-9a-f]{6}); stroke-width", treefold.draw(many, step=1)))

@@ -22,6 +22,7 @@ from treefold.report.traffic import Hop, Pair, check_step, hops, loads
 from treefold.results import SizeBound
 
 _LIMIT = COLOURS[1]
+_FILLED = "; their roots are filled"
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,13 @@ def draw_step(plan: Plan, trees: Mapping[int, Tree], step: int, format: str = "s
     keys = [_tree_key(number, tree, colours[number]) for number, tree in active.items()] if has_few else []
     keys += [Key(f"more than {MOST_COLOURED} trees", INK)] if are_joined else []
     fills, said = _roots(place, active, colours)
+    if said and not has_few:
+        fills, said = {}, []  # hardly a node would have the colour of one tree
     lines = [
         f"{_made_by(plan)}: {_phase(plan, trees)}step {step} of {last}, {_count(len(found), 'transfer')} over links"
         + _way(halves)
     ]
-    order = None if has_few else Ramp(hue, f"tree {min(trees)} to tree {max(trees)}; their roots are filled")
+    order = None if has_few else Ramp(hue, f"tree {min(trees)} to tree {max(trees)}" + _FILLED * bool(fills))
     caption = Caption(plan.topology.name, lines, [*keys, *_half_keys(halves), *said, *node_keys(place)], order)
     return _rendered(_Drawing(place, caption, (), over, fills), format)
 
