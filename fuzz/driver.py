@@ -14,7 +14,7 @@ from fuzz.batches import Batch, Ended, Job, only
 from fuzz.cases import Case, Fault
 from fuzz.shrinking import shrink
 
-TARGETS = ("files", "plans", "specs", "commands", "networks", "peers")
+TARGETS = ("files", "plans", "traces", "specs", "commands", "networks", "peers")
 FOUND = Path(__file__).resolve().parent / "found"
 _BATCH = 2000
 _BATCH_S = 20.0

@@ -1,6 +1,7 @@
 """Drawings: every kind of picture, in every format, the same bytes each time, and clear words for what is not there."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 import treefold
-from commands import command, printed, refused
+from commands import command, refused
 from treefold import TreefoldError
 from treefold.report import coasts
 from treefold.report.scenes import projected, scene
-from treefold.report.traffic import loads
+from treefold.report.strokes import dashes
+from treefold.report.traffic import hops, loads
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 STARTS = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -65,19 +67,64 @@ def test_the_default_is_coloured_trees_or_the_loads_of_many():
     assert any("nothing is sent" in text for text in empty) or "ring:1" in empty
 
 
-def test_a_step_tells_both_halves_apart():
+def test_a_step_tells_where_its_transfers_go():
     plan = treefold.plan("torus:4x4", "multitree")
-    assert "towards the root" in texts(treefold.draw(plan, step=1))
-    assert "from the root" in texts(treefold.draw(plan, step=plan.steps))
+    assert any(text.endswith("over links, towards the roots") for text in texts(treefold.draw(plan, step=1)))
+    assert any(text.endswith("over links, from the roots") for text in texts(treefold.draw(plan, step=plan.steps)))
+    found = texts(treefold.draw(treefold.plan("torus:3x3", "multitree").derive("reduce-scatter"), tree=0))
+    assert any(text.endswith("tree 0, towards the roots") for text in found)
     phases = treefold.plan("torus:4x4", "ring2d")
     assert any("phase 0, step 3 of 6" in text for text in texts(treefold.draw(phases, step=3)))
     assert any("phase 1, step 3 of 6" in text for text in texts(treefold.draw(phases, step=3, phase=1)))
 
 
+def test_trees_of_a_step_have_colours_of_their_own():
+    many = treefold.plan("torus:4x4", "multitree")
+    assert "tree 0 to tree 15; their roots are filled" in texts(treefold.draw(many, step=1))
+    assert "tree 0 to tree 63" in texts(treefold.draw(treefold.plan("torus:4x4", "ring2d"), step=2))
+    few = texts(treefold.draw(treefold.plan("torus:3x2", "multitree"), step=1))
+    assert {f"tree {number}: root GPU{number}, 16.7 %" for number in range(6)} <= few
+    colours = set(re.findall(rb"stroke: (#[0-9a-f]{6}); stroke-width", treefold.draw(many, step=1)))
+    assert len(colours) >= 16, "each arrow has the colour of its tree"
+
+
+def test_roots_of_several_trees_are_said_only_where_there_are_any():
+    said = "root of several of these trees"
+    plan = treefold.plan("b4", "packing")
+    roots = [tree.root for tree in plan.trees()]
+    assert (len(set(roots)) < len(roots)) == (said in texts(treefold.draw(plan)))
+    assert said not in texts(treefold.draw(plan, tree=0))
+    assert said not in texts(treefold.draw(treefold.plan("torus:4x4", "multitree"), step=1))
+
+
+def test_dashes_fill_a_line_from_end_to_end():
+    for length in (0.5, 3.0, 9.7, 40.0):
+        parts = dashes(np.array([[0.0, 0.0], [length / 3, 0.0], [length, 0.0]]))
+        assert parts[0][0, 0] == 0 and parts[-1][-1, 0] == pytest.approx(length) and len(parts) > 1
+        drawn = [float(dash[-1, 0] - dash[0, 0]) for dash in parts]
+        assert drawn == pytest.approx([drawn[0]] * len(drawn))
+        assert all(before[-1, 0] < after[0, 0] for before, after in pairwise(parts))
+
+
+def test_a_step_draws_all_transfers_of_the_step():
+    for network, algorithm in (("fattree:4,2", "ring"), ("torus:3x4", "multitree"), ("torus:4x4", "ring2d")):
+        plan = treefold.plan(network, algorithm)
+        place, trees = scene(plan.topology), plan.trees()
+        expected = sorted(
+            ((place.place_of[a], place.place_of[b]), number, to_root)
+            for number, tree in enumerate(trees)
+            for edges, to_root in ((tree.reduce(), True), (tree.broadcast(), False))
+            for edge in edges
+            if edge.step == 2
+            for a, b in pairwise(edge.route)
+        )
+        assert sorted(map(tuple, hops(place, plan, range(len(trees)), 2))) == expected != []
+
+
 @pytest.mark.parametrize("network", ["b4", "fattree:4,2", "dgx1"])
 def test_loads_are_those_that_the_flow_simulator_finds(network):
     plan = treefold.plan(network, "ring" if network == "fattree:4,2" else "packing")
-    found = loads(scene(plan.topology), dict(enumerate(plan.trees())))
+    found = loads(scene(plan.topology), plan, range(plan.num_trees))
     names = [node.name for node in plan.topology.nodes()]
     busy = {}
     for use in treefold.trace(plan, size_bytes="64MiB").links():
@@ -156,17 +203,24 @@ def test_what_cannot_be_drawn_is_told(source, asked, words):
     assert words in str(error.value) and str(error.value).isprintable()
 
 
+def drawn(*arguments):
+    """Return what a command says on its second stream, when it has drawn; it says nothing on the first."""
+    done = command("draw", *arguments)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return done.stderr
+
+
 def test_the_command_draws_networks_plans_and_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert printed("draw", "b4", "-o", "b4.pdf") == ""
+    assert drawn("b4", "-o", "b4.pdf") == "wrote b4.pdf\n"
     assert (tmp_path / "b4.pdf").read_bytes() == treefold.draw("b4", format="pdf")
     plan = treefold.plan("torus:3x3", "multitree")
-    printed("draw", "torus:3x3", "-a", "multitree", "--tree", "0-1,4", "-o", "trees.svg")
+    drawn("torus:3x3", "-a", "multitree", "--tree", "0-1,4", "-o", "trees.svg")
     assert (tmp_path / "trees.svg").read_bytes() == treefold.draw(plan, tree=[0, 1, 4])
     treefold.save(plan, "plan.json")
-    printed("draw", "plan.json", "--step", "3", "-o", "step.png")
+    drawn("plan.json", "--step", "3", "-o", "step.png")
     assert (tmp_path / "step.png").read_bytes() == treefold.draw(plan, step=3, format="png")
-    printed("draw", "line:3", "--loads", "-o", "loads.svg")
+    drawn("line:3", "--loads", "-o", "loads.svg")
     assert "already a plan; drop --algorithm" in refused("draw", "plan.json", "-a", "ring", "-o", "x.svg")
     assert "use one of .png, .svg, .pdf" in refused("draw", "b4", "-o", "x.jpg")
     assert "has no extension" in refused("draw", "b4", "-o", "x")

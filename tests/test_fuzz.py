@@ -14,8 +14,8 @@ from fuzz.driver import maker
 from fuzz.shrinking import shrink
 
 ROOT = Path(__file__).resolve().parents[1]
-CASES = {"files": 1000, "plans": 600, "specs": 600, "commands": 40, "networks": 8, "peers": 6}
-DRAWN = {"plans": 40, "specs": 80, "networks": 4}
+CASES = {"files": 1000, "plans": 600, "traces": 600, "specs": 600, "commands": 40, "networks": 8, "peers": 6}
+DRAWN = {"plans": 40, "traces": 40, "specs": 80, "networks": 4}
 
 
 @pytest.mark.parametrize("target", CASES)

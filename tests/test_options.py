@@ -40,7 +40,7 @@ def other_values():
 
 def test_the_files_that_are_written_from_the_declarations_are_current():
     files = written.files()
-    assert len(files) == 5
+    assert len(files) == 6
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is old; run make options"
 

@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import pickle
+import re
 import sys
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 
@@ -190,3 +191,21 @@ def test_without_pandas_the_error_says_what_to_do(comparison, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(TreefoldError, match=r"to_pandas needs pandas; install it: pip install .treefold\[pandas\]"):
         comparison.to_pandas()
+
+
+def test_tables_of_notebooks_have_titles_in_words():
+    plan = treefold.plan("ring:4", "ring")
+    expected = {
+        "Network summary: ring:4": treefold.describe("ring:4"),
+        "Plan summary: ring, all-reduce on ring:4": plan,
+        "Trace: all-reduce by ring in 1.284us, the busiest links first": treefold.trace(plan, size_bytes=4096),
+        "Verdict: correct": treefold.check(plan),
+        "Bound report": treefold.bound("ring:4"),
+        "Comparison, network ring:4": treefold.compare("ring:4", "ring,dbtree", sizes_bytes=[4096]),
+    }
+    for title, value in expected.items():
+        found = re.findall("<caption>(.*?)</caption>", value._repr_html_())
+        assert len(found) == 1 and found[0].startswith(title), found
+    explained = treefold.explain("ring:4")._repr_html_()
+    assert "<caption>Explanation: ring:4, all-reduce of" in explained and "<caption>Links" in explained
+    assert "problem </caption>" not in explained, "what is empty in all rows is not said"

@@ -2,9 +2,12 @@
 
 import json
 import random
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -18,6 +21,8 @@ from treefold.perf.recorder import median_run
 from treefold.runtime import clocks
 from treefold.runtime.clocks import Clock
 
+ROOT = Path(__file__).parents[1]
+SCHEMA = json.loads((ROOT / "schema" / "trace.schema.json").read_text(encoding="utf-8"))
 SIZE = 240_000
 ROOTED = ("broadcast", "reduce")
 
@@ -146,7 +151,9 @@ def test_the_command_writes_a_trace_that_its_plan_reads(tmp_path):
     found = treefold.load_trace(trace, treefold.load_plan(plan))
     assert (found.size_bytes, len(found.transfers()["bytes"])) == (row["size_bytes"], 12)
     done = command("run", plan, "--local", 3, "--trace", trace)
-    assert f"{trace} has the transfers of the run with the median time" in done.stdout
+    assert re.search(
+        rf"{re.escape(str(trace))} has the transfers of the run with the median time, [0-9.]+ us", done.stdout
+    )
     done = start("run", plan, "--local", 3, "--trace", "/dev/stdout")
     assert json.loads(done.stdout)["format"] == "treefold-trace"
 
@@ -178,6 +185,36 @@ def test_what_cannot_be_recorded_is_refused_before_it_runs(arguments, message, t
 def test_transports_of_others_tell_no_times(transport):
     with pytest.raises(treefold.TreefoldError, match=f"{transport} does not tell when messages leave and come; drop"):
         Job((1024,), transport=transport, trace="trace.json").check()
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_a_run_on_arrays_returns_its_trace(collective, tmp_path):
+    plan = treefold.plan("ring:3", "ring", collective=collective, root=int(collective in ROOTED))
+    arrays = [np.arange(3000, dtype=np.float32) + rank for rank in range(3)]
+    results, trace = treefold.run(plan, arrays, trace=True)
+    for one, other in zip(results, treefold.run(plan, arrays), strict=True):
+        assert one is other is None or np.array_equal(one, other)
+    check_times(trace)
+    blocks = 3 if collective == "all-gather" else 1
+    assert (trace.size_bytes, trace.clock_uncertainty_s, trace.plan) == (blocks * 12_000, 0.0, plan)
+    wanted = treefold.trace(plan, size_bytes=trace.size_bytes)
+    ways = ("source", "target", "tree", "phase", "step", "reduces", "bytes")
+    if plan.steps is not None:
+        assert Counter(rows_of(trace, *ways)) == Counter(rows_of(wanted, *ways))
+    treefold.save(trace, tmp_path / "trace.json")
+    assert treefold.load_trace(tmp_path / "trace.json", plan).to_json() == trace.to_json()
+
+
+def test_runs_of_little_have_traces_too():
+    for network, arrays in (("ring:1", [[1.0]]), ("ring:2", [[], []]), ("ring:2", [[1], [2]])):
+        results, trace = treefold.run(treefold.plan(network, "ring"), arrays, trace=True)
+        assert len(results) == len(arrays) and trace.time_s >= 0 and trace.to_chrome() and trace._repr_html_()
+    blocks = np.array([[0, 4, 8], [1, 0, 2], [16, 2, 0]])
+    plan = treefold.plan("ring:3", "forest", collective="all-to-all", blocks=blocks)
+    _, trace = treefold.run(plan, [np.ones(int(row.sum())) for row in blocks], trace=True)
+    assert sum(trace.transfers()["bytes"]) >= 8 * blocks.sum()
+    with pytest.raises(treefold.TreefoldError, match="trace is of type str; write trace=True, and save"):
+        treefold.run(plan, [[]] * 3, trace="trace.json")
 
 
 @pytest.mark.parametrize("simulator", ["flow", "packet"])
@@ -222,7 +259,8 @@ def put(name, value):
 
 
 WRONG = [
-    (lambda content: content.update(format="treefold-plan"), "treefold-plan"),
+    (lambda content: content.update(format="treefold-plan"), "it is a plan; give the file of a trace of it"),
+    (lambda content: content.update(format="treefold-topology"), "treefold-topology"),
     (lambda content: content.update(version=2), "version"),
     (lambda content: content.update(fingerprint="0" * 16), "the trace is of another plan"),
     (lambda content: content.update(ranks=4), "the trace is of another plan"),
@@ -268,6 +306,33 @@ def test_a_wrong_file_is_refused_in_one_line_that_says_why(change, message, tmp_
     assert message in text and text.startswith(f"{path}: ") and text.isprintable()
 
 
+def test_what_is_written_satisfies_the_schema_and_what_the_schema_refuses_is_refused():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    for network, algorithm in (("ring:1", "ring"), ("torus:2x2", "multitree"), ("line:3", "dbtree")):
+        plan = treefold.plan(network, algorithm)
+        content = json.loads(treefold.trace(plan, size_bytes=4096).to_json())
+        validator.validate(content)
+        content.pop("links")
+        validator.validate(content)
+    plan = treefold.plan("ring:3", "ring")
+    trace = treefold.trace(plan, size_bytes=4096)
+    seen = 0
+    for change, _ in WRONG:
+        content = json.loads(changed(trace, change).replace("NaN", "null").replace("Infinity", "null"))
+        seen += not validator.is_valid(content)
+    assert seen > 15, "the schema knows all but what depends on the plan, and on other columns"
+
+
+def test_every_field_of_the_schema_is_described_and_stands_on_the_page():
+    page = (ROOT / "docs" / "plan-files.md").read_text(encoding="utf-8").partition("## Trace files")[2]
+    described = {
+        name: field for part in (SCHEMA, *SCHEMA["$defs"].values()) for name, field in part["properties"].items()
+    }
+    assert [name for name in described if f"`{name}`" not in page] == []
+    assert [name for name, field in described.items() if not re.match("(A|An|The) ", field["description"])] == []
+
+
 def test_whatever_the_bytes_of_a_file_it_is_read_or_refused(tmp_path):
     plan, path = treefold.plan("ring:3", "ring"), tmp_path / "trace.json"
     whole = treefold.trace(plan, size_bytes=4096).to_json().encode()
@@ -291,7 +356,7 @@ def test_only_traces_and_plans_are_taken(tmp_path):
     treefold.save(plan, tmp_path / "plan.json")
     treefold.save(treefold.trace(plan, size_bytes=4096), tmp_path / "trace.json")
     for path, given, message in [
-        ("plan.json", plan, "treefold-trace"),
+        ("plan.json", plan, "it is a plan; give the file of a trace of it"),
         ("trace.json", treefold.plan("ring:3", "dbtree"), "the trace is of another plan: of one with the fingerprint"),
         ("trace.json", "plan.json", "is not a treefold.Plan"),
         ("none.json", plan, "none.json"),

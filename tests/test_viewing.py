@@ -383,7 +383,7 @@ def folder(tmp_path, monkeypatch):
         ("plan.json -o x.html --simulator analytic", "the analytic simulator has no trace"),
         ("plan.json -o x.html --size big", "size 'big'"),
         ("plan.json -o x.html --trace other.json", "other.json: "),
-        ("plan.json -o x.html --trace plan.json", "plan.json: this is a 'treefold-plan' file"),
+        ("plan.json -o x.html --trace plan.json", "it is a plan; give a trace, which 'treefold run --trace' writes"),
         ("ring:4 -o x.html --trace trace.json", "--trace trace.json: give the file of the one plan that was run"),
         ("plan.json plan.json -o x.html --trace trace.json", "--trace trace.json: give the file of the one plan"),
         ("ring:4 -a rign -o x.html", "algorithm 'rign' is unknown; did you mean ring?"),

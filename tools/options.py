@@ -1,10 +1,10 @@
 """Writes down what the core declares: Python's dataclasses, JSON Schemas and the manual's page of its options.
 
-The schema of plan files follows from the core's types, too.
+The schemas of plan files and of trace files follow from the core's types, too.
 
-`make options` runs it after a change of `crates/treefold/src/planners/options.rs`, `sim/packet/options.rs` or
-`plan/json.rs`, or of `python/treefold/training/options.py`, which the page lists, too; a test holds the written files
-to the declarations.
+`make options` runs it after a change of `crates/treefold/src/planners/options.rs`, `sim/packet/options.rs`,
+`plan/json.rs` or `sim/trace_file.rs`, or of `python/treefold/training/options.py`, which the page lists, too; a test
+holds the written files to the declarations.
 """
 
 import json
@@ -83,9 +83,10 @@ def files() -> dict[Path, str]:
         # Editors mark names that are unknown.
         closed = {**head, **schema, "additionalProperties": False}
         texts[ROOT / f"schema/{what}.schema.json"] = json.dumps(closed, indent=2) + "\n"
-    schema = _unwrapped(_core.plan_schema())
-    head = {key: schema[key] for key in ("$schema", "title", "description")}
-    texts[ROOT / "schema/plan.schema.json"] = json.dumps({**head, **schema}, indent=2) + "\n"
+    for what, found in (("plan", _core.plan_schema()), ("trace", _core.trace_schema())):
+        schema = _unwrapped(found)
+        head = {key: schema[key] for key in ("$schema", "title", "description")}
+        texts[ROOT / f"schema/{what}.schema.json"] = json.dumps({**head, **schema}, indent=2) + "\n"
     return texts
 
 

@@ -35,7 +35,8 @@ def draw(
     Args:
         source: A `Plan`, a `Topology`, a spec, or the path of a network's file.
         tree: The numbers of trees to draw, one or several, from 0.
-        step: The step whose transfers are drawn as arrows; if the plan has several phases, in `phase` or in phase 0.
+        step: The step whose transfers are drawn as arrows in the colours of their trees, from 1; if the plan has
+            several phases, in `phase` or in phase 0.
         phase: Draw only trees of this phase.
         loads: Draw how long each link is busy, as a share of the busiest link.
         limit: Draw the links that limit the collective, with the rate that no plan can beat.

@@ -242,9 +242,9 @@ class Explanation(Record):
         return tuple(each.link for each in self.links if each.is_spare)
 
     def _repr_html_(self) -> str:
-        tables = {"links": self.links, "failures": self.failures, "limits on trees": self.limits}
+        tables = {"Links": self.links, "Failures": self.failures, "Limits on trees": self.limits}
         shown = [html.of_rows(title, [each.as_dict() for each in rows]) for title, rows in tables.items() if rows]
-        return html.of_record(repr(self), self.as_dict()) + "".join(shown)
+        return html.of_record(html.title_of(self), self.as_dict()) + "".join(shown)
 
     def __repr__(self) -> str:
         where = f"{self.network}, {self.collective} of {format_size(self.size_bytes)}"

@@ -1,5 +1,6 @@
 """Lays out results as tables of HTML, with which notebooks show them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -10,6 +11,34 @@ _MOST_ROWS = 60
 """Further rows are counted, not shown."""
 _UNITS = ("_s", "_Bps", "_bytes")
 """The ends of names that tell a unit, which then stands beside the value."""
+
+
+def title_of(value: object) -> str:
+    """Return a title for a result: what it is, and what its `repr` says of it beside what a table has.
+
+    Example:
+        >>> from treefold import html
+        >>> html.title_of(treefold.summarize(treefold.plan("ring:4", "ring")))
+        'Plan summary: ring, all-reduce on ring:4'
+
+    """
+    said = repr(value).partition("(")[2].removesuffix(")")
+    parts = [part for part in said.split(", ") if not re.match(r"\w+=", part)]
+    name = getattr(value, "name", None)
+    told = ", ".join(parts) or (name if isinstance(name, str) else "")
+    return f"{kind_of(value)}: {told}" if told else kind_of(value)
+
+
+def kind_of(value: object) -> str:
+    """Return in words what a result is.
+
+    Example:
+        >>> from treefold import html
+        >>> html.kind_of(treefold.describe("ring:4"))
+        'Network summary'
+
+    """
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(value).__name__).capitalize()
 
 
 def of_record(title: str, values: Mapping[str, Any]) -> str:
@@ -48,7 +77,7 @@ def of_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
     names = [name for name in dict.fromkeys(name for row in flat for name in row) if name != "winner"]
     common = [name for name in names if len(flat) > 1 and _is_common(name, flat)]
     names = [name for name in names if name not in common]
-    title = ", ".join([title, *(f"{_name(name)} {flat[0][name]}" for name in common)])
+    title = ", ".join([title, *(f"{_name(name)} {flat[0][name]}" for name in common if flat[0][name])])
     head = "".join(f"<th>{_name(name)}</th>" for name in names)
     body = "".join(_row(names, row) for row in flat[:_MOST_ROWS])
     rest = f"<p>{len(flat) - _MOST_ROWS} more rows are not shown.</p>" if len(flat) > _MOST_ROWS else ""
@@ -71,7 +100,9 @@ def of_trace(trace: Trace) -> str:
     """
     links = sorted(trace.links(), key=lambda link: -link.busy_s)
     parts = ("source", "target", "busy_s", "full_rate_s")
-    return of_rows(repr(trace), [{part: getattr(link, part) for part in parts} for link in links])
+    plan = trace.plan
+    title = f"Trace: {plan.collective} by {plan.algorithm} in {format_time(trace.time_s)}, the busiest links first"
+    return of_rows(title, [{part: getattr(link, part) for part in parts} for link in links])
 
 
 def _row(names: Sequence[str], row: Mapping[str, Any]) -> str:

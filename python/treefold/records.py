@@ -72,7 +72,7 @@ class Record:
         return values
 
     def _repr_html_(self) -> str:
-        return html.of_record(repr(self), self.as_dict())
+        return html.of_record(html.title_of(self), self.as_dict())
 
 
 def plain(value: Any) -> Any:
@@ -174,7 +174,7 @@ class Table(Sequence[Row], Generic[Row]):
         return pandas.json_normalize(self.rows())
 
     def _repr_html_(self) -> str:
-        return html.of_rows(repr(self), self.rows())
+        return html.of_rows(html.kind_of(self), self.rows())
 
     def __len__(self) -> int:
         return len(self._records)

@@ -131,7 +131,7 @@ mod _core {
     #[pymodule_export]
     use super::link_use::{LinkUse, Utilization};
     #[pymodule_export]
-    use super::options::{option_schema, plan_schema, read_options};
+    use super::options::{option_schema, plan_schema, read_options, trace_schema};
     #[pymodule_export]
     use super::packet::{FlitFormats, PacketRun, PacketRuns, RegionEntry, simulate_packet_together, unread_options};
     #[pymodule_export]

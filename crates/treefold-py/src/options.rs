@@ -208,6 +208,12 @@ pub fn plan_schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     python(py, &treefold::plan::Plan::schema())
 }
 
+/// Return the JSON Schema of trace files.
+#[pyfunction]
+pub fn trace_schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    python(py, &treefold::sim::trace::Trace::schema())
+}
+
 /// Return all options of the `machine` or of a `planner` by name, in base units; options not given have their defaults.
 #[pyfunction]
 pub fn read_options<'py>(py: Python<'py>, what: &str, given: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {

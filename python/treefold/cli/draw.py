@@ -11,7 +11,7 @@ from treefold._core import Plan, Topology
 from treefold.cli.compare import check_plot
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.options import NetworkOptions, PlannerOptions, PlanOptions
-from treefold.cli.terminal import working
+from treefold.cli.terminal import notify, working
 from treefold.errors import TreefoldError
 from treefold.files.plans import is_plan_file, load_plan
 from treefold.files.writing import write_bytes_atomically
@@ -33,7 +33,7 @@ class Shown:
     ] = None
     step: Annotated[
         int | None,
-        typer.Option(help="Draw the transfers of this step as arrows, dashed towards the root of the tree."),
+        typer.Option(help="Draw the transfers of this step, from 1, as arrows in the colours of their trees."),
     ] = None
     phase: Annotated[
         int | None,
@@ -89,6 +89,7 @@ def draw(
             format=plot_format(output),
         )
     write_bytes_atomically(output, picture)
+    notify(f"wrote {output}")
 
 
 def _drawn(

@@ -178,7 +178,7 @@ def run(
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(prepare()[1], job_options, is_local), job_options.trace)
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows[-1]["median_time_s"]), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -247,15 +247,15 @@ def _read(source: str | None, planning: list[str], network: NetworkOptions) -> P
     return load_plan(source) if is_plan else network.load(source)
 
 
-def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool) -> str:
-    """Return the notes below the table."""
+def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, median_s: float) -> str:
+    """Return the notes below the table; a trace is of one size, whose runs have this median time."""
     note = ""
     if isinstance(read, Plan) and options.size is None and options.sizes is None:
         note = own_size(read)
     if is_local and read is not None:
         note += "\n# no bound and no prediction: local workers are not joined by the network that was planned for"
     if options.trace is not None:
-        note += f"\n# {options.trace} has the transfers of the run with the median time"
+        note += f"\n# {options.trace} has the transfers of the run with the median time, {median_s * 1e6:.2f} us"
     return note
 
 

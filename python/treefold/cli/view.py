@@ -147,6 +147,8 @@ def _measured(path: Path, loaded: Sequence[Plan | Topology]) -> Trace:
         raise TreefoldError(
             f"--trace {path}: give the file of the one plan that was run, as 'treefold plan -o' wrote it"
         )
+    if is_plan_file(str(path)):
+        raise TreefoldError(f"--trace {path}: it is a plan; give a trace, which 'treefold run --trace' writes")
     return load_trace(path, loaded[0])
 
 

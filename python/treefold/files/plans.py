@@ -3,13 +3,8 @@
 import os
 
 from treefold._core import Plan
-from treefold.errors import TreefoldError
-from treefold.files.problems import fail
-from treefold.files.reading import decode, read_bytes, says_format
-from treefold.files.writing import check_writable_as, write_text_atomically
-
-MOST_BYTES = 512 << 20
-"""The largest file of a plan; it has room for four plans of MultiTree on a torus of 64x64."""
+from treefold.files import own
+from treefold.files.reading import says_format
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
@@ -31,12 +26,8 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
         True
 
     """
-    where = os.fspath(path)
-    text = decode(read_bytes(where, MOST_BYTES), where)
-    try:
+    with own.text_of(path) as text:
         return Plan.from_json(text)
-    except TreefoldError as error:
-        raise fail(where, str(error)) from None
 
 
 def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
@@ -50,8 +41,7 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         TreefoldError: If the extension is another one, or the file cannot be written.
 
     """
-    check_plan_writable(path)
-    write_text_atomically(path, plan.to_json())
+    own.write(plan, path)
 
 
 def is_plan_file(source: str) -> bool:
@@ -61,4 +51,4 @@ def is_plan_file(source: str) -> bool:
 
 def check_plan_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path before planning if `save_plan` would refuse it afterwards, with the same error."""
-    check_writable_as(path, ".json", "plans")
+    own.check_writable(path, Plan)

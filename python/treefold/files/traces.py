@@ -4,13 +4,10 @@ import os
 
 from treefold import checks
 from treefold._core import Plan, Trace
-from treefold.errors import TreefoldError
+from treefold.files import own
+from treefold.files.plans import is_plan_file
 from treefold.files.problems import fail
-from treefold.files.reading import decode, read_bytes, says_format
-from treefold.files.writing import check_writable_as, write_text_atomically
-
-MOST_BYTES = 512 << 20
-"""The largest file of a trace; it has room for about five million transfers."""
+from treefold.files.reading import says_format
 
 
 def load_trace(path: str | os.PathLike[str], plan: Plan) -> Trace:
@@ -32,12 +29,11 @@ def load_trace(path: str | os.PathLike[str], plan: Plan) -> Trace:
         ['GPU0 -> GPU1', 'GPU1 -> GPU2', 'GPU2 -> GPU3', 'GPU3 -> GPU0']
 
     """
-    where, plan = os.fspath(path), checks.plan(plan)
-    text = decode(read_bytes(where, MOST_BYTES), where)
-    try:
+    plan = checks.plan(plan)
+    if is_plan_file(os.fspath(path)):
+        raise fail(os.fspath(path), "it is a plan; give the file of a trace of it")
+    with own.text_of(path) as text:
         return Trace.from_json(text, plan)
-    except TreefoldError as error:
-        raise fail(where, str(error)) from None
 
 
 def is_trace_file(source: str) -> bool:
@@ -56,10 +52,9 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         TreefoldError: If the extension is another one, or the file cannot be written.
 
     """
-    check_trace_writable(path)
-    write_text_atomically(path, trace.to_json())
+    own.write(trace, path)
 
 
 def check_trace_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path before a run if `save_trace` would refuse it afterwards, with the same error."""
-    check_writable_as(path, ".json", "traces")
+    own.check_writable(path, Trace)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from treefold import _core
 from treefold._core import Plan, Recording, Trace
 from treefold.rendezvous import validation
-from treefold.runtime.clocks import Clock, table_of
+from treefold.runtime.clocks import Clock
+from treefold.runtime.recordings import table_of
 
 if TYPE_CHECKING:
     from treefold.perf.teams import Team

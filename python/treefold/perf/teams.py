@@ -9,8 +9,9 @@ import numpy as np
 from treefold._core import Plan, Recording
 from treefold.errors import TreefoldError
 from treefold.runtime import clocks, threads
-from treefold.runtime.clocks import Clock, Times
+from treefold.runtime.clocks import Clock
 from treefold.runtime.group import Group
+from treefold.runtime.recordings import Times
 from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.threads import Array
 

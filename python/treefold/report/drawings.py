@@ -15,13 +15,14 @@ from treefold._core import Plan, Topology, Tree, format_bandwidth
 from treefold.report.coasts import draw_coasts
 from treefold.report.labels import draw_names
 from treefold.report.looks import COLOURS, INK, MOST_COLOURED, check_format, picture, style
-from treefold.report.paper import Caption, Key, finish, node_keys, ramp, sheet
+from treefold.report.paper import Caption, Key, Ramp, finish, hue, node_keys, ramp, sheet, to_hex
 from treefold.report.scenes import Scene, scene, spaced
 from treefold.report.strokes import PALE, Stroke, draw_nodes, draw_strokes, strokes
 from treefold.report.traffic import Hop, Pair, check_step, hops, loads
 from treefold.results import SizeBound
 
-_LIMIT, _REDUCE, _BROADCAST = COLOURS[1], COLOURS[0], COLOURS[1]
+_LIMIT = COLOURS[1]
+_FILLED = "; their roots are filled"
 
 
 @dataclass(frozen=True)
@@ -69,32 +70,39 @@ def draw_trees(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
     check_format(format)
     place = scene(plan.topology)
     colours = _colours(trees)
-    lanes: defaultdict[Pair, dict[Any, None]] = defaultdict(dict)
-    has_arrows = False
-    for number, tree in trees.items():
-        found = hops(place, {number: tree})
-        is_mirrored = {hop.pair for hop in found if hop.to_root} == {hop.pair[::-1] for hop in found if not hop.to_root}
-        has_arrows |= not is_mirrored
-        for hop in found:
+    found: defaultdict[int, list[Hop]] = defaultdict(list)
+    for hop in hops(place, plan, trees):
+        found[hop.tree].append(hop)
+    lanes: defaultdict[Pair, dict[tuple[Pair, int, bool, bool], None]] = defaultdict(dict)
+    for number, own in found.items():
+        is_mirrored = {hop.pair for hop in own if hop.to_root} == {hop.pair[::-1] for hop in own if not hop.to_root}
+        for hop in own:
             if not (is_mirrored and hop.to_root):
                 lanes[_cable(hop.pair)][(hop.pair, number, not is_mirrored, hop.to_root)] = None
+    halves = {way[3] for ways in lanes.values() for way in ways if way[2]}
     over = []
     for ways in lanes.values():
         width = _lane_width(place, len(ways))
         for aside, (pair, number, has_head, to_root) in zip(_aside(place, ways, width), ways, strict=True):
-            found_ways = place.ways(pair[0], pair[1], _right(pair, aside))
-            over += strokes(found_ways, colours[number], width, to_root and has_head, has_head)
+            is_dashed = has_head and to_root and len(halves) > 1
+            over += strokes(place.ways(*pair, _right(pair, aside)), colours[number], width, is_dashed, has_head)
     keys = [_tree_key(number, tree, colours[number]) for number, tree in trees.items()][:MOST_COLOURED]
-    keys += [Key("towards the root", is_dashed=True), Key("from the root")] if has_arrows else []
+    keys += _half_keys(halves)
+    fills, said = _roots(place, trees, colours)
     which = f"{len(trees)} of {plan.num_trees} trees" if len(trees) > 1 else "".join(f"tree {each}" for each in trees)
     which = which or "nothing is sent"
     which = "all its trees" if len(trees) == plan.num_trees > 1 else which
-    caption = Caption(plan.topology.name, [f"{_made_by(plan)}: {which}"], [*keys, *node_keys(place)])
-    return _rendered(_Drawing(place, caption, (), over, _roots(place, trees, colours)), format)
+    caption = Caption(
+        plan.topology.name, [f"{_made_by(plan)}: {which}{_way(halves)}"], [*keys, *said, *node_keys(place)]
+    )
+    return _rendered(_Drawing(place, caption, (), over, fills), format)
 
 
 def draw_step(plan: Plan, trees: Mapping[int, Tree], step: int, format: str = "svg") -> bytes:
-    """Draw the transfers of one step as arrows: dashed towards the root of the tree, solid from the root.
+    """Draw the transfers of one step as arrows in the colours of their trees.
+
+    Up to `MOST_COLOURED` trees have colours of their own. Of more, colours follow the numbers of the trees, so that the
+    same tree has the same colour in each step. Where a step has both halves, arrows towards the root are dashed.
 
     Args:
         plan: Their plan.
@@ -107,30 +115,48 @@ def draw_step(plan: Plan, trees: Mapping[int, Tree], step: int, format: str = "s
 
     """
     check_format(format)
-    last = check_step(plan, dict(trees), step)
+    last = check_step(plan, trees, step)
     place = scene(plan.topology)
-    found = hops(place, dict(trees), step)
-    active = {number: trees[number] for number in dict.fromkeys(hop.tree for hop in found)}
-    by_tree = len(active) <= MOST_COLOURED
-    colours = _colours(active)
-    lanes: defaultdict[Pair, dict[Hop, None]] = defaultdict(dict)
-    for hop in found:
-        lanes[_cable(hop.pair)][hop if by_tree else hop._replace(tree=-1)] = None
-    over = []
-    for ways in lanes.values():
-        width = _lane_width(place, len(ways))
-        for aside, hop in zip(_aside(place, ways, width), ways, strict=True):
-            colour = colours[hop.tree] if by_tree else (_REDUCE if hop.to_root else _BROADCAST)
-            over += strokes(place.ways(*hop.pair, _right(hop.pair, aside)), colour, width, hop.to_root, True)
-    halves = dict.fromkeys(hop.to_root for hop in found)
-    keys = [_tree_key(number, tree, colours[number]) for number, tree in active.items()] if by_tree else []
-    keys += [_half_key(to_root, by_tree) for to_root in halves]
+    found = hops(place, plan, trees, step)
+    active = {number: trees[number] for number in sorted({hop.tree for hop in found})}
+    has_few = len(active) <= MOST_COLOURED
+    colours = _colours(active) if has_few else _ordered_colours(trees)
+    halves = {hop.to_root for hop in found}
+    over, are_joined = _arrows(place, found, colours, is_dashed=len(halves) > 1)
+    keys = [_tree_key(number, tree, colours[number]) for number, tree in active.items()] if has_few else []
+    keys += [Key(f"more than {MOST_COLOURED} trees", INK)] if are_joined else []
+    fills, said = _roots(place, active, colours)
+    if said and not has_few:
+        fills, said = {}, []  # hardly a node would have the colour of one tree
     lines = [
         f"{_made_by(plan)}: {_phase(plan, trees)}step {step} of {last}, {_count(len(found), 'transfer')} over links"
+        + _way(halves)
     ]
-    caption = Caption(plan.topology.name, lines, [*keys, *node_keys(place)])
-    fills = _roots(place, active, colours) if by_tree else {}
+    order = None if has_few else Ramp(hue, f"tree {min(trees)} to tree {max(trees)}" + _FILLED * bool(fills))
+    caption = Caption(plan.topology.name, lines, [*keys, *_half_keys(halves), *said, *node_keys(place)], order)
     return _rendered(_Drawing(place, caption, (), over, fills), format)
+
+
+def _arrows(
+    place: Scene, found: Sequence[Hop], colours: Mapping[int, str], *, is_dashed: bool
+) -> tuple[list[Stroke], bool]:
+    """Return an arrow for each hop, dashed towards the root, and whether arrows were joined.
+
+    Where more trees share a cable than colours tell apart, there is one arrow for each direction and half.
+    """
+    lanes: defaultdict[Pair, dict[Hop, None]] = defaultdict(dict)
+    for hop in found:
+        lanes[_cable(hop.pair)][hop] = None
+    over: list[Stroke] = []
+    are_joined = False
+    for ways in lanes.values():
+        if len(ways) > MOST_COLOURED:
+            ways, are_joined = {hop._replace(tree=-1): None for hop in ways}, True
+        width = _lane_width(place, len(ways))
+        for aside, hop in zip(_aside(place, ways, width), ways, strict=True):
+            lines = place.ways(*hop.pair, _right(hop.pair, aside))
+            over += strokes(lines, colours.get(hop.tree, INK), width, is_dashed and hop.to_root, True)
+    return over, are_joined
 
 
 def draw_loads(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> bytes:
@@ -144,7 +170,7 @@ def draw_loads(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
     """
     check_format(format)
     place = scene(plan.topology)
-    shares = loads(place, dict(trees))
+    shares = loads(place, plan, trees)
     over: list[tuple[float, Stroke]] = []
     for low, high in place.pairs:
         there, back = shares.get((low, high), 0.0), shares.get((high, low), 0.0)
@@ -163,7 +189,12 @@ def draw_loads(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
     which = "" if len(trees) == plan.num_trees else f", {_count(len(trees), 'tree')} of {plan.num_trees}"
     lines = [f"{_made_by(plan)}{which}: how long each link is busy"]
     unused = [Key("carries nothing", PALE, 0.8)] if len({_cable(pair) for pair in shares}) < len(place.pairs) else []
-    caption = Caption(plan.topology.name, lines, [*unused, *node_keys(place)], has_ramp=bool(shares))
+    caption = Caption(
+        plan.topology.name,
+        lines,
+        [*unused, *node_keys(place)],
+        Ramp(ramp, "0 to 100 % of the busiest link") if shares else None,
+    )
     return _rendered(_Drawing(place, caption, (), [each for _, each in over]), format)
 
 
@@ -289,22 +320,31 @@ def _colours(trees: Mapping[int, Tree]) -> dict[int, str]:
     return {number: COLOURS[place % MOST_COLOURED] for place, number in enumerate(trees)}
 
 
-def _roots(place: Scene, trees: Mapping[int, Tree], colours: Mapping[int, str]) -> dict[int, str]:
-    """Return the fills of roots: the tree's colour, or dark if a node is the root of several trees."""
+def _ordered_colours(trees: Mapping[int, Tree]) -> dict[int, str]:
+    return {number: to_hex(hue(place / max(len(trees) - 1, 1))) for place, number in enumerate(sorted(trees))}
+
+
+def _roots(place: Scene, trees: Mapping[int, Tree], colours: Mapping[int, str]) -> tuple[dict[int, str], list[Key]]:
+    """Return the fills of roots, and what the legend says of those that are roots of several trees, which are dark."""
     fills: dict[int, str] = {}
     for number, tree in trees.items():
         root = place.place_of[tree.root]
         fills[root] = INK if root in fills else colours[number]
-    return fills
+    return fills, [Key("root of several of these trees", marker="o", fill=INK)] if INK in fills.values() else []
 
 
 def _tree_key(number: int, tree: Tree, colour: str) -> Key:
     return Key(f"tree {number}: root {tree.root}, {100 * tree.share:.3g} %", colour)
 
 
-def _half_key(to_root: bool, by_tree: bool) -> Key:
-    colour = INK if by_tree else (_REDUCE if to_root else _BROADCAST)
-    return Key("towards the root" if to_root else "from the root", colour, is_dashed=to_root)
+def _half_keys(halves: set[bool]) -> list[Key]:
+    """Return what the legend says of arrows of both halves, True for the one that reduces."""
+    return [Key("towards the root", is_dashed=True), Key("from the root")] if len(halves) > 1 else []
+
+
+def _way(halves: set[bool]) -> str:
+    """Say where all arrows go if they are of one half."""
+    return "" if len(halves) != 1 else ", towards the roots" if True in halves else ", from the roots"
 
 
 def _made_by(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treefold.report.looks import INK
+from treefold.report.looks import INK, parts
 from treefold.report.plots import plain
 from treefold.report.scenes import Points, Scene
 from treefold.report.strokes import cap_switches
@@ -36,12 +36,18 @@ def draw_names(axes: "Axes", scene: Scene, fills: dict[int, str], lines: list[Po
     font = _font_inside(scene, max(map(len, short.values())))
     if font >= _LEAST_FONT and scene.laid.kind != "map":
         for place, text in short.items():
-            colour = "white" if place in fills else INK
+            colour = "white" if place in fills and _is_dark(fills[place]) else INK
             x, y = scene.at[place]
             axes.text(x, y, text, size=font, color=colour, ha="center", va="center_baseline", zorder=6)
         return _said(scene, names, prefixes)
     _draw_beside(axes, scene, names, lines)
     return ""
+
+
+def _is_dark(colour: str) -> bool:
+    """Tell whether white is read better on a colour than dark ink: by its lightness, as eyes weigh it (Rec. 709)."""
+    red, green, blue = parts(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.55
 
 
 def _said(scene: Scene, names: dict[int, str], prefixes: dict[bool, str]) -> str:

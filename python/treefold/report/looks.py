@@ -61,6 +61,12 @@ def check_format(format: str) -> None:
         raise missing("a picture", "plot")
 
 
+def parts(colour: str) -> tuple[float, float, float]:
+    """Return the shares of red, green and blue of a colour such as `#0072B2`."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return red, green, blue
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Draw with matplotlib's defaults and ours, not the user's; a character without a glyph becomes a box."""

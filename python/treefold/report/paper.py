@@ -1,13 +1,13 @@
 """Makes the sheet of a drawing: its axes in points, the caption above, and the legend below."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from treefold.report.looks import GREY, INK
+from treefold.report.looks import GREY, INK, parts
 from treefold.report.plots import plain
 from treefold.report.scenes import Scene
-from treefold.report.strokes import DASHES, GUESSED, SWITCH
+from treefold.report.strokes import DASH, GAP, GUESSED, SWITCH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +19,10 @@ _CHARACTER = 0.56
 """The usual width of a character, in heights of the font."""
 RAMP = ("#D3DCE3", "#56B4E9", "#0072B2", "#2A0E3A")
 """The colours of shares from 0 to 1, each darker than the one before."""
+_HUES = ("#0D0887", "#7E03A8", "#CC4778", "#F89540")
+"""The colours of things in order: three quarters of plasma, whose lightness rises, so that colour-blind people see the
+order, too (van der Walt and Smith 2015)."""
+Rgb = tuple[float, float, float]
 
 
 class Key(NamedTuple):
@@ -32,14 +36,21 @@ class Key(NamedTuple):
     fill: str = "white"
 
 
+class Ramp(NamedTuple):
+    """An entry of the legend for colours that follow each other."""
+
+    colour: Callable[[float], Rgb]
+    """The colour of each share from 0 to 1."""
+    text: str
+
+
 class Caption(NamedTuple):
     """What stands around a drawing."""
 
     title: str
     lines: Sequence[str]
     keys: Sequence[Key] = ()
-    has_ramp: bool = False
-    """Whether the legend shows the colours of shares."""
+    ramp: Ramp | None = None
 
 
 def sheet(scene: Scene) -> tuple["Figure", "Axes"]:
@@ -86,8 +97,8 @@ def finish(axes: "Axes", scene: Scene, caption: Caption) -> None:
     text = textwrap.fill(title, _fitting(width, _TITLE))
     axes.text(left, at + 1.5, text, size=_TITLE, fontweight="bold", va="bottom", clip_on=False)
     bottom = -3.0
-    if caption.has_ramp:
-        bottom = _draw_ramp(axes, left, bottom)
+    if caption.ramp is not None:
+        bottom = _draw_ramp(axes, caption.ramp, left, bottom)
     if caption.keys:
         _draw_keys(axes, caption.keys, (left, bottom), width)
 
@@ -97,8 +108,8 @@ def _fitting(width: float, font: float) -> int:
     return max(10, int(width / (_CHARACTER * font)))
 
 
-def _draw_ramp(axes: "Axes", left: float, bottom: float) -> float:
-    """Draw the colours of shares with their ends named; return the place below."""
+def _draw_ramp(axes: "Axes", entry: Ramp, left: float, bottom: float) -> float:
+    """Draw colours that follow each other, with their text; return the place below."""
     from matplotlib.collections import LineCollection
 
     steps, length = 40, 80.0
@@ -107,17 +118,33 @@ def _draw_ramp(axes: "Axes", left: float, bottom: float) -> float:
         [(left + length * place / steps, middle), (left + length * (place + 1) / steps, middle)]
         for place in range(steps)
     ]
-    bar = LineCollection(segments, colors=[ramp((place + 0.5) / steps) for place in range(steps)], clip_on=False)
+    bar = LineCollection(
+        segments, colors=[entry.colour((place + 0.5) / steps) for place in range(steps)], clip_on=False
+    )
     bar.set(linewidth=5, capstyle="butt")
     axes.add_collection(bar, autolim=False)
-    text = "0 to 100 % of the busiest link"
-    axes.text(left + length + 5, middle, text, size=_TEXT, va="center_baseline", clip_on=False)
+    axes.text(left + length + 5, middle, entry.text, size=_TEXT, va="center_baseline", clip_on=False)
     return bottom - 11
 
 
-def ramp(share: float) -> tuple[float, float, float]:
-    """Return the colour of a share between 0 and 1."""
-    stops = [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in RAMP]
+def ramp(share: float) -> Rgb:
+    """Return the colour of a share between 0 and 1: the larger, the darker."""
+    return _between(RAMP, share)
+
+
+def hue(share: float) -> Rgb:
+    """Return the colour of a place between the first and the last of many things."""
+    return _between(_HUES, share)
+
+
+def to_hex(colour: Rgb) -> str:
+    """Return a colour as it is written in pages."""
+    return "#" + "".join(f"{round(255 * part):02X}" for part in colour)
+
+
+def _between(colours: Sequence[str], share: float) -> Rgb:
+    """Return the colour of a share between 0 and 1, where the first colour is 0 and the last one 1."""
+    stops = [parts(colour) for colour in colours]
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     lower = min(int(place), len(stops) - 2)
     red, green, blue = (a + (place - lower) * (b - a) for a, b in zip(stops[lower], stops[lower + 1], strict=True))
@@ -153,7 +180,7 @@ def _handle(key: Key) -> Any:
 
     if not key.marker:
         line = Line2D([], [], color=key.colour, linewidth=key.width)
-        line.set_linestyle(DASHES if key.is_dashed else "solid")
+        line.set_linestyle((0, (DASH / key.width, GAP / key.width)) if key.is_dashed else "solid")
         return line
     return Line2D(
         [],

@@ -19,6 +19,8 @@ _COLUMN, _PAGE, _TALLEST = 232.0, 490.0, 620.0
 _WIDEST_STEP, _LEAST_STEP = 34.0, 5.5
 """Points between neighbours: so many at most, and so many at least, for which a picture may be as wide as a page."""
 _LARGEST_RADIUS, _LEAST_RADIUS = 9.0, 1.1
+_LEAST_ON_MAPS = 4.0
+"""Sites that are near each other may overlap, as no distance on a map is for its nodes to choose."""
 _MOST_MERCATOR = 70.0
 """Maps with sites farther from the equator, in degrees, are Miller's, which can show the poles."""
 _CURVE = np.linspace(0, 1, 15)[:, None]
@@ -73,6 +75,14 @@ class Scene:
         return found
 
     @cached_property
+    def pair_of_link(self) -> NDArray[np.int64]:
+        """The numbers in `at` of the ends of each link, in a row for each."""
+        sources, targets, _ = self.network.link_columns()
+        place_of = np.zeros(len(self.nodes), np.int64)
+        place_of[[node.number for node in self.nodes]] = np.arange(len(self.nodes))
+        return np.stack([place_of[sources], place_of[targets]], axis=1)
+
+    @cached_property
     def pairs(self) -> list[tuple[int, int]]:
         """The pairs of nodes with a link in either direction, each once."""
         return list(dict.fromkeys((min(pair), max(pair)) for pair in self.cables))
@@ -107,16 +117,21 @@ def scene(network: Topology) -> Scene:
     usual, least = _steps(flat)
     scale = _scale(extent, usual)
     radius = float(np.clip(0.27 * usual * scale, _LEAST_RADIUS, _LARGEST_RADIUS))
-    if laid.kind != "map":
-        radius = max(min(radius, 0.42 * least * scale), 0.5)
-    stub = float(np.abs(stubs).max(initial=0.0)) * scale
+    smallest, share = (_LEAST_ON_MAPS, 0.48) if laid.kind == "map" else (0.5, 0.42)
+    radius = min(radius, max(share * least * scale, smallest))
+    stubs = _long_enough(stubs * scale, 2.2 * radius)
+    stub = float(np.abs(stubs).max(initial=0.0))
     margin = max(radius, stub) + 4
     origin = flat.min(axis=0) - margin / scale
     size = extent * scale + 2 * margin
     at = (flat - origin) * scale
-    return Scene(
-        network, network.nodes(), laid, at, radius, usual * scale, (size[0], size[1]), stubs * scale, scale, origin
-    )
+    return Scene(network, network.nodes(), laid, at, radius, usual * scale, (size[0], size[1]), stubs, scale, origin)
+
+
+def _long_enough(stubs: Points, least: float) -> Points:
+    """Lengthen stubs that would hardly be seen beside their nodes, as an oblique view makes some short."""
+    lengths = np.hypot(stubs[:, 0], stubs[:, 1])[:, None]
+    return np.asarray(stubs * np.maximum(1.0, np.divide(least, lengths, out=np.ones_like(lengths), where=lengths > 0)))
 
 
 def _flat(laid: Layout) -> tuple[Points, Points]:

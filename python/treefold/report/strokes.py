@@ -11,7 +11,8 @@ from treefold.report.scenes import Points, Scene, Way
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DASHES = (0, (2.6, 1.4))
+DASH, GAP = 2.6, 1.7
+"""The usual lengths of a dash and of the gap after it, in points."""
 PALE = "#C4C4C4"
 SWITCH, GUESSED = "#DDDDDD", "#A8A8A8"
 
@@ -37,27 +38,35 @@ def draw_strokes(axes: "Axes", drawn: Sequence[Stroke], depth: float) -> None:
     """Draw strokes; later ones lie above earlier ones."""
     from matplotlib.collections import LineCollection, PolyCollection
 
-    for is_dashed in (False, True):
-        chosen = [each for each in drawn if each.is_dashed == is_dashed]
-        if not chosen:
-            continue
-        heads = [_head(each) if each.has_head else None for each in chosen]
-        lines = [
-            each.line if head is None else _without(each.line, head) for each, head in zip(chosen, heads, strict=True)
-        ]
-        look: dict[str, Any] = {
-            "colors": [each.colour for each in chosen],
-            "linewidths": [each.width for each in chosen],
-        }
-        style = DASHES if is_dashed else "solid"
-        axes.add_collection(
-            LineCollection(lines, linestyles=style, capstyle="butt", joinstyle="round", zorder=depth, **look)
-        )
-        solid = [(head, each.colour) for head, each in zip(heads, chosen, strict=True) if head is not None]
-        if solid:
-            shapes = PolyCollection([head for head, _ in solid], facecolors=[colour for _, colour in solid])
-            shapes.set(linewidth=0, zorder=depth + 0.1)
-            axes.add_collection(shapes)
+    heads = [_head(each) if each.has_head else None for each in drawn]
+    lines: list[Points] = []
+    colours, widths = [], []
+    for each, head in zip(drawn, heads, strict=True):
+        whole = each.line if head is None else _without(each.line, head)
+        parts = dashes(whole) if each.is_dashed else [whole]
+        lines += parts
+        colours += [each.colour] * len(parts)
+        widths += [each.width] * len(parts)
+    look: dict[str, Any] = {"colors": colours, "linewidths": widths, "capstyle": "butt", "joinstyle": "round"}
+    axes.add_collection(LineCollection(lines, zorder=depth, **look))
+    solid = [(head, each.colour) for head, each in zip(heads, drawn, strict=True) if head is not None]
+    if solid:
+        shapes = PolyCollection([head for head, _ in solid], facecolors=[colour for _, colour in solid])
+        shapes.set(linewidth=0, zorder=depth + 0.1)
+        axes.add_collection(shapes)
+
+
+def dashes(line: Points) -> list[Points]:
+    """Return the dashes of a line: at least two, all alike, the first at its start and the last at its end."""
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+    count = max(2, round((along[-1] + GAP) / (DASH + GAP)))
+    unit = along[-1] / (count * DASH + (count - 1) * GAP)
+    found = []
+    for start in unit * (DASH + GAP) * np.arange(count):
+        end = start + unit * DASH
+        places = np.concatenate([[start], along[(along > start) & (along < end)], [end]])
+        found.append(np.stack([np.interp(places, along, line[:, axis]) for axis in (0, 1)], axis=1))
+    return found
 
 
 def _head(stroke: Stroke) -> Points:
@@ -89,19 +98,18 @@ def draw_nodes(axes: "Axes", scene: Scene, fills: dict[int, str]) -> None:
         fills: The colours of nodes that have one of their own.
 
     """
-    groups: dict[tuple[str, str, str, float], list[int]] = {}
+    groups: dict[tuple[str, str, float], list[int]] = {}
     caps = cap_switches(scene)
     for place, node in enumerate(scene.nodes):
-        size = 0.5 if place in caps else 1.0
-        plain = GUESSED if scene.laid.guessed[place] else (SWITCH if node.is_switch else "white")
-        fill = fills.get(place, plain)
         edge = GREY if not node.is_switch and node.rank is None else INK
-        groups.setdefault(("s" if node.is_switch else "o", fill, edge, size), []).append(place)
-    for (marker, fill, edge, size), places in groups.items():
+        groups.setdefault(("s" if node.is_switch else "o", edge, 0.5 if place in caps else 1.0), []).append(place)
+    for (marker, edge, size), places in groups.items():
         # A square of the side of a disc's diameter looks larger than the disc.
         side = 2 * scene.radius * size * (0.86 if marker == "s" else 1.0)
+        plain = [GUESSED if scene.laid.guessed[each] else (SWITCH if marker == "s" else "white") for each in places]
+        colours = [fills.get(place, usual) for place, usual in zip(places, plain, strict=True)]
         width = min(0.8, 0.22 * scene.radius)
-        look: dict[str, Any] = {"marker": marker, "facecolor": fill, "edgecolor": edge, "linewidth": width}
+        look: dict[str, Any] = {"marker": marker, "facecolor": colours, "edgecolor": edge, "linewidth": width}
         axes.scatter(scene.at[places, 0], scene.at[places, 1], s=side**2, zorder=5, **look)
 
 

@@ -1,15 +1,16 @@
 """Runs a plan on NumPy arrays of one process, with a thread for each rank; checks of arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from treefold._core import Plan, number_bytes
+from treefold._core import Plan, Recording, Trace, measured_trace, number_bytes
 from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.runtime import threads
+from treefold.runtime.recordings import table_of
 from treefold.runtime.threads import Array
 
 OPERATORS = ("sum", "prod", "min", "max", "band", "bor", "bxor")
@@ -22,7 +23,17 @@ _NUMBERS = "biufc"
 _OF_TENSORS = "give tensor.detach().cpu().numpy(), and of a type that NumPy lacks (bfloat16) tensor.float() before"
 
 
-def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array | None]:
+@overload
+def run(
+    plan: Plan, arrays: Iterable[ArrayLike], op: str = ..., *, trace: Literal[False] = ...
+) -> list[Array | None]: ...
+@overload
+def run(
+    plan: Plan, arrays: Iterable[ArrayLike], op: str = ..., *, trace: Literal[True]
+) -> tuple[list[Array | None], Trace]: ...
+def run(
+    plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum", *, trace: bool = False
+) -> list[Array | None] | tuple[list[Array | None], Trace]:
     """Run `plan` on one array for each rank, with a thread for each rank.
 
     Args:
@@ -35,11 +46,14 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
             float64, complex64, complex128, int8 to int64, uint8 to uint64, and bool.
         op: One of `sum`, `prod`, `min`, `max`, `band`, `bor` and `bxor` (`treefold.runtime.OPERATORS`). The last three
             need integers or bool; `min` and `max` need numbers that are not complex.
+        trace: Whether to record when each message between the threads left and came.
 
     Returns:
-        One array for each rank. It has the shape of the inputs for all-reduce, broadcast and reduce (for reduce it is
-        None except at the root). It is flat for the others: a rank's block of the result (reduce-scatter), all blocks
-        (all-gather), or every rank's block for this rank (all-to-all). The inputs stay as they are.
+        One array for each rank; with `trace`, these arrays and a `Trace`, as `treefold.load_trace` returns it. Threads
+        share memory, so its times are not those of the plan's network. An array has the shape of the inputs for
+        all-reduce, broadcast and reduce (for reduce it is None except at the root). It is flat for the others: a rank's
+        block of the result (reduce-scatter), all blocks (all-gather), or every rank's block for this rank (all-to-all).
+        The inputs stay as they are.
 
     Raises:
         MisfitError: If switches reduce or multicast in the plan.
@@ -50,15 +64,28 @@ def run(plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum") -> list[Array 
         >>> plan = treefold.plan("ring:3", "ring")
         >>> [array.tolist() for array in treefold.run(plan, [[1, 2], [10, 20], [100, 200]])]
         [[111, 222], [111, 222], [111, 222]]
+        >>> arrays, trace = treefold.run(plan, [[1, 2], [10, 20], [100, 200]], trace=True)
+        >>> trace.size_bytes
+        16
 
     """
+    if not isinstance(trace, bool):
+        raise TreefoldError(f"trace is of type {type(trace).__name__}; write trace=True, and save what is returned")
     inputs = _inputs(plan, arrays)
     _check(plan, inputs, op)
     kind = inputs[0].dtype.newbyteorder("=")
     number_bytes(kind.name, op)
     vectors = [_vector(plan, rank, array, kind) for rank, array in enumerate(inputs)]
-    pieces = threads.execute(plan, vectors, op, kind.name)
-    return [_result(plan, *each, inputs[0].shape) for each in zip(vectors, pieces, strict=True)]
+    recordings = [Recording() for _ in vectors] if trace else None
+    pieces = threads.execute(plan, vectors, op, kind.name, recordings)
+    results = [_result(plan, *each, inputs[0].shape) for each in zip(vectors, pieces, strict=True)]
+    return results if recordings is None else (results, _trace(plan, vectors, recordings))
+
+
+def _trace(plan: Plan, vectors: Sequence[Array], recordings: list[Recording]) -> Trace:
+    """Return the trace of a run of threads, which all have one clock."""
+    elements, overhead_s = max(vector.size for vector in vectors), threads.MESSAGE_OVERHEAD_S
+    return measured_trace(plan, elements, vectors[0].itemsize, overhead_s, table_of(recordings), 0.0)
 
 
 def block(size: int, ranks: int, rank: int) -> slice:

@@ -14,15 +14,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treefold import plans
 from treefold._core import Plan, Recording, Topology
 from treefold.runtime.group import Group
+from treefold.runtime.recordings import Times, table_of
 from treefold.runtime.tcp import TcpTransport
-
-Times = NDArray[np.float64]
-"""When transfers left and were received, as `Recording.write` writes it: never is 0."""
 
 _ROUNDS = 16
 _PAUSE_S = 1e-3
@@ -44,14 +41,6 @@ class Clock(NamedTuple):
         passed_s = later.at_s - self.at_s
         drift = (later.offset_s - self.offset_s) / passed_s if passed_s > 0 else 0.0
         return np.where(times != 0.0, times + self.offset_s + drift * (times - self.at_s), 0.0)
-
-
-def table_of(recordings: list[Recording]) -> Times:
-    """Return the times of these ranks' messages: a row for first bytes, one for last bytes, and one for receipts."""
-    table = np.zeros(3 * recordings[0].transfers)
-    for recording in recordings:
-        recording.write(table)
-    return table
 
 
 def compare(group: Group, transport: TcpTransport) -> Clock:

@@ -1,15 +1,18 @@
 //! The trace file: when each transfer of a run or a simulation left and came, as columns.
 //!
-//! As in `plan/json.rs`, the types are the one description of the format, and errors quote their doc comments.
+//! As in `plan/json.rs`, the types are the one description of the format: `schema/trace.schema.json` and what errors
+//! say of a field come from their doc comments. `make options` writes the schema.
 
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::trace::{Trace, Transfer};
 use crate::bail;
 use crate::error::{Error, Result};
+use crate::options;
 use crate::plan::{Direction, Draft, LaneRef, Step, Walkable, misread, step_number};
 use crate::topology::{NodeId, check_header};
 use crate::units::{Bytes, Seconds};
@@ -19,13 +22,17 @@ const FORMAT: &str = "treefold-trace";
 /// The most bytes of a transfer, which are those of the largest vector.
 const MOST_BYTES: f64 = 1e18;
 
-/// When each transfer of a plan left and came, on one clock.
+/// A trace: when each transfer of a plan left and came, on one clock. Beyond this schema, transfers must be those of
+/// the plan with the fingerprint, columns must be equally long, and no time may be before the one that it follows.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "treefold trace, version 1")]
 struct Document {
     /// The text `treefold-trace`.
+    #[schemars(extend("const" = FORMAT))]
     format: String,
     /// The version of the format, which is 1.
+    #[schemars(extend("const" = VERSION))]
     version: u32,
     /// The name of the network of the plan.
     network: String,
@@ -34,14 +41,18 @@ struct Document {
     /// The name of the collective that the plan computes.
     collective: String,
     /// A fingerprint of what the plan sends: 16 hexadecimal digits.
+    #[schemars(extend("pattern" = "^[0-9a-f]{16}$"))]
     fingerprint: String,
     /// The number of ranks.
     ranks: u32,
     /// The size of the vector in bytes.
+    #[schemars(range(max = MOST_BYTES))]
     size_bytes: u64,
     /// The seconds from the first byte that left to the last one that was received.
+    #[schemars(range(min = 0))]
     time_s: f64,
     /// A bound in seconds of how far the clock of a rank may be from that of rank 0.
+    #[schemars(range(min = 0))]
     clock_uncertainty_s: f64,
     /// An object of columns, which are lists with an item for each link of the network; if it is left out, how busy
     /// links were is computed from the transfers.
@@ -54,16 +65,20 @@ struct Document {
 /// The columns of links, in the order in which the network lists them.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "links")]
 struct LinkColumns {
     /// A list of the seconds in which each link carried data, at whatever rate.
+    #[schemars(inner(range(min = 0)))]
     busy_s: Vec<f64>,
     /// A list of the seconds that each link would have needed at its full rate, overheads included.
+    #[schemars(inner(range(min = 0)))]
     full_rate_s: Vec<f64>,
 }
 
 /// The columns; all are equally long.
 #[derive(Serialize, Deserialize, JsonSchema, Default)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "transfers")]
 struct Columns {
     /// A list of the number of the node that sends each transfer.
     source: Vec<u32>,
@@ -80,16 +95,30 @@ struct Columns {
     /// A list that says of each transfer whether it carries a partial sum towards a root.
     reduces: Vec<bool>,
     /// A list of the bytes of each transfer.
+    #[schemars(inner(range(min = 0, max = MOST_BYTES)))]
     bytes: Vec<f64>,
     /// A list of the seconds at which the first byte of each transfer left.
+    #[schemars(inner(range(min = 0)))]
     start_s: Vec<f64>,
     /// A list of the seconds at which the last byte of each transfer left.
+    #[schemars(inner(range(min = 0)))]
     sent_s: Vec<f64>,
     /// A list of the seconds at which the last byte of each transfer was received.
+    #[schemars(inner(range(min = 0)))]
     received_s: Vec<f64>,
 }
 
 impl Trace {
+    /// Returns the JSON Schema of trace files.
+    ///
+    /// ```
+    /// let schema = treefold::sim::trace::Trace::schema();
+    /// assert_eq!(schema["properties"]["format"]["const"], "treefold-trace");
+    /// ```
+    pub fn schema() -> Value {
+        options::schema_of::<Document>()
+    }
+
     /// Returns the text of a trace file; `plan` is what was run or simulated.
     ///
     /// ```
