@@ -3,11 +3,13 @@
 // Numbers that come by the thousand are columns: typed arrays in compressed blocks (`columns.ts`).
 
 /** Where a network's nodes stand; `treefold.layouts` chooses. */
-export type LayoutKind = "line" | "ring" | "grid" | "space" | "layers" | "map" | "force";
+type LayoutKind = "line" | "ring" | "grid" | "space" | "layers" | "map" | "force";
 
 export interface Network {
   name: string;
   layout: LayoutKind;
+  /** How three dimensions are turned at first, as a yaw and a pitch in radians. */
+  turn: [number, number];
   /** For maps: lines of coasts, each a list of longitudes and latitudes in turn. */
   coasts: number[][];
   /** Names of nodes. */

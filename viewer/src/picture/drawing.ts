@@ -17,7 +17,7 @@ export interface Segments {
   colours: Uint8Array;
 }
 
-export type Shape = 0 | 1 | 2 | 3;
+type Shape = 0 | 1 | 2 | 3;
 export const DISC: Shape = 0;
 export const SQUARE: Shape = 1;
 /** Points along the segment at `towards`. */

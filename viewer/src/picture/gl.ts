@@ -59,6 +59,13 @@ export interface Painter {
   draw(drawing: Drawing, view: View, ratio: number, paper: readonly [number, number, number]): void;
 }
 
+interface Held {
+  info: twgl.BufferInfo;
+  vao: WebGLVertexArrayObject | null;
+  room: number;
+  version: number;
+}
+
 const CORNERS = { numComponents: 2, data: new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]) };
 
 /** Return what draws on the GPU into a canvas; null if the browser has none to draw with. */
@@ -71,7 +78,7 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
     marks: twgl.createProgramInfo(gl, [MARK, MARK_COLOUR]),
   };
   if (!programs.segments || !programs.marks) return null;
-  const buffers = new WeakMap<object, { info: twgl.BufferInfo; vao: WebGLVertexArrayObject | null; room: number; version: number }>();
+  const buffers = new WeakMap<object, Held>();
 
   function drawLayer(kind: "segments" | "marks", layer: Segments | Marks, uniforms: object): void {
     if (!layer.count) return;

@@ -15,8 +15,8 @@ const KEYS: [string, string][] = [
 ];
 
 const MEANINGS = [
-  "Discs are accelerators, and squares are switches. A cable has a line for each direction, on the right-hand side as one "
-    + "travels, and a wider line has more bandwidth.",
+  "Discs are accelerators, and squares are switches. A cable has a line for each direction, on the right-hand side "
+    + "as one travels, and a wider line has more bandwidth.",
   "Arrows are transfers on their way. Blue ones carry partial sums towards a root, orange ones results from it, unless "
     + "colours mean something else.",
   "Each row below is a link, the busiest first. Click a transfer to see what it waited for and what waited for it. "

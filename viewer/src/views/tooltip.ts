@@ -1,11 +1,11 @@
 // What is known of the thing under the pointer, in a few words.
 import { row } from "../data/transfers";
 import { seriesOf } from "../looks";
-import { busyShare, edgesShown, linkName, nodeName, valueAt, type Model } from "../model";
+import { busyShare, edgesShown, kindOf, linkName, nodeName, valueAt, type Model } from "../model";
 import type { State } from "../state";
 import { amount, counted, rate, share, time } from "../units";
 import { make } from "./elements";
-import type { Hover } from "./pane";
+import type { Hover } from "./picture";
 
 export function fillTooltip(host: HTMLElement, model: Model | undefined, hover: Hover, state: State): void {
   host.hidden = !hover || !model;
@@ -18,11 +18,11 @@ export function fillTooltip(host: HTMLElement, model: Model | undefined, hover: 
 }
 
 function ofNode(model: Model, node: number, state: State): string[] {
-  const rank = model.network.ranks[node];
-  const kind = model.network.kinds[node] === "accelerator" ? (rank < 0 ? "idle" : `rank ${rank}`) : model.network.kinds[node];
-  const lines = [nodeName(model, node), kind];
+  const lines = [nodeName(model, node), kindOf(model, node)];
   const series = seriesOf(model, state);
-  if (series?.of === "nodes") lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
+  if (series?.of === "nodes") {
+    lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
+  }
   if (state.trees) lines.push(...inTrees(model, node, state));
   return lines;
 }
@@ -57,7 +57,8 @@ function ofLink(model: Model, link: number, state: State): string[] {
   const part = state.window ? ` from ${time(state.window[0])} to ${time(state.window[1])}` : "";
   const lines = [linkName(model, link), `${rate(model.net.bandwidth_Bps[link])}, ${time(model.net.latency_s[link])}`,
     `busy ${share(busyShare(model, link, state.window))}${part}`];
-  if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${time(first)} to ${time(last)}`);
+  const span = `${time(first)} to ${time(last)}`;
+  if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${span}`);
   if (model.limit.has(link)) lines.push("It limits every plan on this network.");
   return lines;
 }

@@ -1,0 +1,121 @@
+// What a pane holds: its canvases, the places and layers of its network, and how they are looked at.
+import { select } from "d3-selection";
+import { zoomIdentity, type ZoomTransform } from "d3-zoom";
+
+import { passing, type Model } from "../model";
+import { canvasPainter } from "../picture/canvas";
+import type { Label, View } from "../picture/drawing";
+import { glPainter, type Painter } from "../picture/gl";
+import { labelsOf } from "../picture/labels";
+import * as network from "../picture/network";
+import { placesOf, type Places, type Turn } from "../picture/places";
+import type { Camera, Store } from "../state";
+import { cameraOf, fitTo, transformOf, viewOf, type Fit, type Room } from "./camera";
+
+export type Hover = { kind: "node" | "link"; at: number; pane: number; x: number; y: number } | null;
+
+/** What must be filled or drawn again. */
+export type Part = "places" | "links" | "trees" | "moving" | "path" | "picked";
+
+export interface Picture {
+  host: HTMLElement;
+  canvas: HTMLCanvasElement;
+  /** The canvas above the picture, which has the names of nodes and hears the pointer. */
+  labels: HTMLCanvasElement;
+  model: Model;
+  store: Store;
+  pane: number;
+  painter: Painter;
+  isOnGpu: boolean;
+  turn: Turn;
+  /** The places as they are turned at first, which are fitted into the window; and as they are turned now. */
+  rest: Places;
+  places: Places;
+  layers: network.Layers;
+  fit: Fit;
+  transform: ZoomTransform;
+  /** Which transfers the filters let pass. */
+  mask: Uint8Array;
+  hover: Hover;
+  stale: Set<Part>;
+}
+
+export function pictureIn(host: HTMLElement, model: Model, store: Store, pane: number): Picture {
+  const canvas = host.appendChild(document.createElement("canvas"));
+  const labels = host.appendChild(labelCanvas(model));
+  const gl = glPainter(canvas);
+  const turn = firstTurn(model);
+  const rest = placesOf(model.network, model.net, turn);
+  return {
+    host, canvas, labels, model, store, pane, turn, rest,
+    painter: gl ?? canvasPainter(canvas),
+    isOnGpu: gl !== null,
+    places: rest,
+    layers: network.layersFor(model, rest),
+    fit: { scale: 1, x: 0, y: 0 },
+    transform: zoomIdentity,
+    mask: passing(model, store.state),
+    hover: null,
+    stale: new Set(["places"]),
+  };
+}
+
+function labelCanvas(model: Model): HTMLCanvasElement {
+  const labels = document.createElement("canvas");
+  labels.className = "labels";
+  labels.tabIndex = 0;
+  labels.setAttribute("role", "img");
+  labels.setAttribute("aria-label", `Network ${model.network.name} with ${model.network.nodes.length} nodes`);
+  return labels;
+}
+
+function firstTurn(model: Model): Turn {
+  const [yaw, pitch] = model.network.turn;
+  return { yaw, pitch };
+}
+
+function roomOf(picture: Picture): Room {
+  return { width: picture.host.clientWidth, height: picture.host.clientHeight };
+}
+
+export function viewIn(picture: Picture): View {
+  return viewOf(picture.fit, picture.transform, roomOf(picture));
+}
+
+export function sizesIn(picture: Picture): network.Sizes {
+  return network.sizesAt(picture.places, viewIn(picture).scale);
+}
+
+export function labelsIn(picture: Picture): Label[] {
+  return labelsOf(picture.model, picture.places, sizesIn(picture).node, viewIn(picture).scale);
+}
+
+export function resize(picture: Picture): void {
+  const room = roomOf(picture);
+  for (const each of [picture.canvas, picture.labels]) {
+    each.width = Math.max(1, Math.round(room.width * devicePixelRatio));
+    each.height = Math.max(1, Math.round(room.height * devicePixelRatio));
+  }
+  picture.fit = fitTo(picture.rest, room);
+  lookAs(picture, picture.store.state.cameras[picture.pane] ?? null);
+}
+
+/** Return how the picture is looked at; null if it is as at first. */
+export function cameraIn(picture: Picture): Camera | null {
+  return cameraOf(picture.fit, picture.transform, roomOf(picture), picture.turn, firstTurn(picture.model));
+}
+
+/** Look at the picture as a camera does, or at all of it. */
+export function lookAs(picture: Picture, camera: Camera | null): void {
+  turnTo(picture, camera ?? firstTurn(picture.model));
+  picture.transform = transformOf(camera, picture.fit, roomOf(picture));
+  // d3-zoom keeps its transform there: the next turn of the wheel goes on from it.
+  select(picture.labels).property("__zoom", picture.transform);
+}
+
+export function turnTo(picture: Picture, { yaw, pitch }: Turn): void {
+  picture.stale.add("places");
+  if (yaw === picture.turn.yaw && pitch === picture.turn.pitch) return;
+  picture.turn = { yaw, pitch };
+  picture.places = placesOf(picture.model.network, picture.model.net, picture.turn);
+}
