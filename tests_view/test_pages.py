@@ -105,12 +105,12 @@ def test_the_pointer_finds_nodes_and_links(opened):
     found = set()
     for part in range(4, 97, 2):
         for shift in (-4, 0, 4):
-            page.page.mouse.move(box["x"] + box["width"] * part / 100, box["y"] + (box["height"] - 22) / 2 + shift)
+            page.page.mouse.move(box["x"] + box["width"] * part / 100, box["y"] + box["height"] / 2 + shift)
             if page.page.locator(".tooltip").is_visible():
                 found.add(page.text(".tooltip b"))
     assert {"GPU0", "GPU1", "GPU2"} <= found
     assert any("→" in name for name in found)
-    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + (box["height"] - 22) / 2)
+    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert page.text(".details h2") == "GPU1"
     assert "rank 1" in page.text(".details")
 
@@ -188,6 +188,68 @@ def test_the_picture_can_be_saved(opened, name):
     assert len(content) > 5_000
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_png_is_what_is_on_the_screen(opened, theme):
+    made = view("torus:4x4", algorithm="ring,multitree", size_bytes="1MiB")
+    page = opened(made, f'time=2e-5&theme="{theme}"&selected={{"kind":"node","at":3,"pane":1}}')
+    with page.page.expect_download() as download:
+        page.page.click("text=PNG")
+    saved = imread(download.value.path())[..., :3]
+    page.page.screenshot(path=page.path("screen.png"))
+    screen = imread(page.path("screen.png"))[..., :3]
+    assert saved.shape == screen.shape
+    for part in ("h1", ".picture", ".legend", ".moment", ".ruler", ".timelines"):
+        x, y, width, height = (round(page.page.locator(part).first.bounding_box()[key]) for key in _BOX)
+        one, other = (picture[y : y + height, x : x + width] for picture in (saved, screen))
+        assert other.std() > 0.01, part
+        assert np.abs(one - other).mean() < 0.02, part
+
+
+_BOX = ("x", "y", "width", "height")
+
+
+def test_a_picture_goes_on_without_the_gpu_that_is_taken_away(opened):
+    made = view("torus:4x4", algorithm="multitree", size_bytes="1MiB")
+    page = opened(made, "time=2e-5", before=_WITH_SOFTWARE)
+    assert page.page.get_attribute(".picture", "data-painter") == "gpu"
+    before = _pixels(page)
+    page.said.clear()  # the driver speaks of its performance
+    page.page.evaluate(
+        "document.querySelector('.picture canvas').getContext('webgl2').getExtension('WEBGL_lose_context').loseContext()"
+    )
+    page.page.wait_for_selector(".picture[data-painter=canvas]")
+    page.settle()
+    assert np.abs(_pixels(page) - before).mean() < 0.01
+    page.press("End")
+    assert np.abs(_pixels(page) - before).mean() > 0.001
+    assert not any("error" in said.lower() for said in page.said)
+
+
+@pytest.mark.parametrize("network", ["torus:8x8", "torus:4x4x4"])
+def test_zoom_and_turn_are_kept_in_the_address(opened, network):
+    page = opened(view(network, algorithm="ring,multitree", size_bytes="1MiB"))
+    box = page.page.locator(".picture").nth(1).bounding_box()
+    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
+    whole = _pixels(page, 1)
+    page.page.mouse.move(x, y)
+    page.page.mouse.wheel(0, -300)
+    page.page.mouse.down()
+    page.page.mouse.move(x + 60, y + 40, steps=4)
+    page.page.mouse.up()
+    page.page.mouse.move(1, 1)
+    page.page.wait_for_timeout(300)
+    shown, other = _pixels(page, 1), _pixels(page, 0)
+    assert np.abs(shown - whole).mean() > 0.01
+    page.page.reload()
+    page.page.wait_for_selector("#app[data-ready]")
+    page.settle()
+    assert np.abs(_pixels(page, 1) - shown).mean() < 0.002
+    assert np.abs(_pixels(page, 0) - other).mean() < 0.002
+    page.press("0")
+    assert np.abs(_pixels(page, 1) - whole).mean() < 0.002
+    assert "cameras" not in _hash(page)
+
+
 def test_names_with_markup_stay_text_and_nothing_runs(opened):
     evil = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=2">"\'&'
     network = treefold.topology("ring:4").renamed(evil, nodes={"GPU0": evil})
@@ -205,8 +267,8 @@ def test_names_with_markup_stay_text_and_nothing_runs(opened):
     page.said.clear()
 
 
-def _pixels(page) -> np.ndarray:
-    page.page.locator(".picture").screenshot(path=page.path("shot.png"))
+def _pixels(page, pane: int = 0) -> np.ndarray:
+    page.page.locator(".picture").nth(pane).screenshot(path=page.path("shot.png"))
     return imread(page.path("shot.png"))[..., :3]
 
 
@@ -219,7 +281,7 @@ def test_the_gpu_and_the_canvas_draw_the_same(opened, browser, browser_without_w
         "canvas": opened(made, state, within=browser_without_webgl),
     }
     for painter, page in pages.items():
-        assert page.page.get_attribute(".panes", "data-painter") == painter
+        assert page.page.get_attribute(".picture", "data-painter") == painter
     gpu, canvas = (_pixels(page) for page in pages.values())
     assert len(np.unique(canvas.reshape(-1, 3), axis=0)) > 50
     assert np.abs(gpu - canvas).mean() < 0.01

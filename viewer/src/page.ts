@@ -60,6 +60,7 @@ export async function openPage(app: HTMLElement, data: Document, store: Store, f
 function skeleton(title: string) {
   const controls = make("div", { class: "controls" });
   const panes = make("div", { class: "panes" });
+  const legend = make("div", { class: "legend" });
   const panel = make("aside", { class: "panel" });
   const transport = make("div", { class: "transport" });
   const ruler = make("div", { class: "ruler" });
@@ -68,12 +69,12 @@ function skeleton(title: string) {
   const help = helpDialog();
   const top = [
     make("header", {}, make("h1", {}, title), controls),
-    make("main", {}, panes, panel),
+    make("main", {}, make("div", { class: "stage" }, panes, legend), panel),
     make("footer", {}, transport, ruler, timelines),
     tooltip,
     help,
   ];
-  return { controls, panes, panel, transport, ruler, timelines, tooltip, help, top };
+  return { controls, panes, legend, panel, transport, ruler, timelines, tooltip, help, top };
 }
 
 function longestOf(data: Document, store: Store): number {
@@ -101,7 +102,6 @@ function show(page: Page, models: Model[]): void {
   parts.timelines.replaceChildren();
   page.panes = models.map((model, pane) => newPane(page, model, pane, models.length > 1));
   page.timelines = models.map((model, pane) => newTimeline(page, model, pane));
-  parts.panes.dataset.painter = page.panes.every((pane) => pane.isOnGpu) ? "gpu" : "canvas";
   writeWords(page);
   resize(page);
   page.app.dataset.first ??= String(performance.now());
@@ -125,14 +125,17 @@ function writeWords(page: Page): void {
   page.isWordy = false;
   const models = panes.map((pane) => pane.model);
   document.documentElement.dataset.theme = store.state.theme;
-  const exports = { png: () => savePng(page.panes, store.state), svg: () => saveSvg(page.panes, store.state) };
+  const exports = {
+    png: () => savePng(page.app, page.panes, store.state),
+    svg: () => saveSvg(page.panes, store.state),
+  };
   fillControls(parts.controls, data, models, store, exports, () => parts.help.showModal());
   const width = Math.max(parts.panel.clientWidth - 40, 200);
   const series = models.map((model, pane) => seriesChart(model, store, pane, width)).find(Boolean);
   fillPanel(parts.panel, models, store, series ?? comparisonChart(data, store, width));
   if (page.notice) parts.panel.prepend(make("p", { class: "refused", role: "alert" }, page.notice));
   page.transport.note();
-  showLegend(parts.panes, store.state, models);
+  showLegend(parts.legend, store.state, models);
 }
 
 /** Say what a server refused, and go on with what was shown before. */

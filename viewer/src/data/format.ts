@@ -16,7 +16,7 @@ export interface Network {
   nodes: string[];
   /** The rank of each node, or -1. */
   ranks: number[];
-  /** `accelerator`, `switch`, or what the switch can do: `reduces`, `multicasts`. */
+  /** What each node is; a reducing switch adds up what comes in. */
   kinds: ("accelerator" | "switch" | "reducing switch")[];
   /** The nodes of a map whose place is guessed. */
   guessed: number[];

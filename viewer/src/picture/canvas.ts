@@ -1,6 +1,6 @@
 // Draws with the browser's own canvas where there is no GPU.
 import { css } from "../colours";
-import { ARROW, CIRCLE, pixels, SQUARE, type Drawing, type Marks, type Segments, type View } from "./drawing";
+import { ARROW, CIRCLE, DIAMOND, pixels, SQUARE, type Drawing, type Marks, type Segments, type View } from "./drawing";
 import type { Painter } from "./gl";
 
 export function canvasPainter(canvas: HTMLCanvasElement): Painter {
@@ -8,6 +8,7 @@ export function canvasPainter(canvas: HTMLCanvasElement): Painter {
   const still = document.createElement("canvas");
   let drawn = "";
   return {
+    isLost: () => false,
     draw(drawing, view, ratio, paper) {
       // The lowest layers, which are most of the picture, change only with the view: they are kept.
       const lower = drawing.layers.slice(0, KEPT);
@@ -68,7 +69,7 @@ function drawSegments(context: CanvasRenderingContext2D, segments: Segments, vie
   if (look) context.stroke();
 }
 
-function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View): void {
+export function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View): void {
   for (let at = 0; at < marks.count; at++) {
     const points = outline(marks, at, view);
     context.beginPath();
@@ -90,7 +91,7 @@ function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View):
   }
 }
 
-/** Return the corners of a square or an arrow; null for what is round. */
+/** Return the corners of a square, a diamond or an arrow; null for what is round. */
 export function outline(marks: Marks, at: number, view: View): [number, number][] | null {
   const [x, y, towardsX, towardsY] = pixels(marks, at, view);
   const half = marks.sizes[at] / 2;
@@ -98,6 +99,7 @@ export function outline(marks: Marks, at: number, view: View): [number, number][
     const side = half * 0.88;
     return [[x - side, y - side], [x + side, y - side], [x + side, y + side], [x - side, y + side]];
   }
+  if (marks.shapes[at] === DIAMOND) return [[x - half, y], [x, y - half], [x + half, y], [x, y + half]];
   if (marks.shapes[at] !== ARROW) return null;
   const length = Math.hypot(towardsX - x, towardsY - y) || 1;
   const [ax, ay] = [(towardsX - x) / length, (towardsY - y) / length];

@@ -9,13 +9,22 @@ export function labelsOf(model: Model, places: Places, size: number, scale: numb
   const names = model.network.nodes;
   const longest = Math.max(...names.slice(0, 2000).map((name) => name.length));
   const isTight = 6.8 * longest + 20 > places.spacing * scale; // what `fittingLabels` keeps free
-  return names.map((name, node) => ({
-    x: places.nodes[2 * node],
-    y: places.nodes[2 * node + 1],
-    text: isTight ? shortened(name) : name,
-    below: size / 2 + 8,
-  }));
+  // The links of a grid go down and across: what stands in the corner between them lies over none.
+  const isGrid = model.network.layout === "grid";
+  return names.map((name, node) => {
+    const text = isTight ? shortened(name) : name;
+    const [x, y] = places.nodes.subarray(2 * node, 2 * node + 2);
+    const right = isGrid ? size / 2 + widthOf(text) / 2 : 0;
+    return { x, y, text, right, below: size / 2 + (isGrid ? 6 : 8) };
+  });
 }
+
+/** Return about how wide a name is, in pixels. */
+function widthOf(text: string): number {
+  return 6.8 * Math.min(text.length, MOST_LETTERS);
+}
+
+const MOST_LETTERS = 24;
 
 /** Return the number at the end of a name such as GPU12, and other names as they are. */
 function shortened(name: string): string {
@@ -38,7 +47,7 @@ export function fittingLabels(labels: Label[], view: View): Label[] {
 /** Return the cells of the picture that a label covers; none if it is outside. */
 function cellsOf(label: Label, view: View): string[] {
   const [x, y] = placeOf(label, view);
-  const half = 3.4 * Math.min(label.text.length, 24) + 4;
+  const half = widthOf(label.text) / 2 + 4;
   if (x + half < 0 || y < 0 || x - half > view.width || y > view.height) return [];
   const lines = [-6, 0, 6].map((shift) => Math.floor((y + shift) / 7));
   const cells: string[] = [];
@@ -50,15 +59,15 @@ function cellsOf(label: Label, view: View): string[] {
 
 /** Return where the middle of a label is, in pixels. */
 export function placeOf(label: Label, view: View): [number, number] {
-  return [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
+  return [label.x * view.scale + view.x + label.right, label.y * view.scale + view.y + label.below];
 }
 
 /** Return a name as it is drawn: not longer than a line of the picture can bear. */
 export function shortLabel(text: string): string {
-  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
+  return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
 }
 
-export interface Look {
+interface Look {
   ink: Rgb;
   paper: Rgb;
 }
@@ -71,8 +80,8 @@ export function drawLabels(canvas: HTMLCanvasElement, labels: Label[], view: Vie
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.lineJoin = "round";
-  context.lineWidth = 3;
-  context.strokeStyle = css(look.paper, 0.85);
+  context.lineWidth = 4;
+  context.strokeStyle = css(look.paper, 0.9);
   context.fillStyle = css(look.ink);
   for (const label of fittingLabels(labels, view)) {
     const [x, y] = placeOf(label, view);

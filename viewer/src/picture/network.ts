@@ -128,12 +128,16 @@ export function colourLinks(layer: drawing.Segments, { model, places, sizes, sta
 
 export function fillNodes(layer: drawing.Marks, { model, places, sizes, state, theme }: Filling): void {
   drawing.restart(layer);
+  const guessed = new Set(model.network.guessed);
   for (let node = 0; node < model.network.nodes.length; node++) {
-    const shape = model.network.kinds[node] === "accelerator" ? drawing.DISC : drawing.SQUARE;
+    const shape = guessed.has(node) ? drawing.CIRCLE : SHAPES[model.network.kinds[node]];
     const [x, y] = places.nodes.subarray(2 * node, 2 * node + 2);
     drawing.addMark(layer, [x, y, x, y], { size: sizes.node, shape, colour: nodeColour(model, state, theme, node) });
   }
 }
+
+/** The shapes of nodes; the place of one that is a circle is guessed. */
+export const SHAPES = { accelerator: drawing.DISC, switch: drawing.SQUARE, "reducing switch": drawing.DIAMOND } as const;
 
 /** Of so many trees each has a line of its own. */
 const MOST_BESIDE = 12;

@@ -17,7 +17,8 @@ export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): strin
       `width="${view.width}" height="${view.height}">`,
     `<rect width="100%" height="100%" fill="${css(paper)}"/>`,
     ...parts,
-    `<g font-family="sans-serif" font-size="11" text-anchor="middle" fill="${css(ink)}">`,
+    `<g font-family="sans-serif" font-size="11" text-anchor="middle" fill="${css(ink)}" ` +
+      `stroke="${css(paper)}" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`,
     ...labels,
     "</g>",
     "</svg>",

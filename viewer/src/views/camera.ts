@@ -19,17 +19,15 @@ export interface Fit {
 
 const MOST_MARGIN = 34;
 const MOST_SCALE = 140;
-/** Below the picture stands what its colours mean. */
-const BELOW = 22;
 
 export function fitTo(places: Places, room: Room): Fit {
   const [left, top, right, bottom] = extentOf(places.nodes, places.segments);
   const margin = Math.min(MOST_MARGIN, 0.07 * room.width, 0.07 * room.height);
   const wide = Math.max(room.width - 2 * margin, 20) / Math.max(right - left, 1e-6);
-  const high = Math.max(room.height - 2 * margin - BELOW, 20) / Math.max(bottom - top, 1e-6);
+  const high = Math.max(room.height - 2 * margin, 20) / Math.max(bottom - top, 1e-6);
   const scale = Math.min(wide, high, MOST_SCALE);
-  const y = (room.height - BELOW) / 2 - ((top + bottom) / 2) * scale;
-  return { scale, x: room.width / 2 - ((left + right) / 2) * scale, y };
+  const middle = [(left + right) / 2, (top + bottom) / 2];
+  return { scale, x: room.width / 2 - middle[0] * scale, y: room.height / 2 - middle[1] * scale };
 }
 
 export function viewOf(fit: Fit, transform: ZoomTransform, room: Room): View {

@@ -1,21 +1,50 @@
-// Says below the picture what its colours mean.
-import { css, heat, themeOf } from "../colours";
+// Says below the picture what its colours and shapes mean.
+import { css, heat, themeOf, type Rgb, type Theme } from "../colours";
 import { seriesOf } from "../looks";
 import { treesOf, type Model } from "../model";
+import { drawMarks } from "../picture/canvas";
+import { addMark, CIRCLE, emptyMarks, type Shape } from "../picture/drawing";
+import { SHAPES } from "../picture/network";
 import type { State } from "../state";
 import { amount, rate } from "../units";
 import { make } from "./elements";
 import { shortList } from "./controls";
 
 export function showLegend(host: HTMLElement, state: State, models: Model[]): void {
-  host.querySelector(".legend")?.remove();
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
-  const legend = make("div", { class: "legend" }, textOf(state, models));
+  const colours = make("span", {}, textOf(state, models));
   if (series || (state.colour === "busy" && !state.trees)) {
     const most = series ? amount(series.largest, series.unit) : "100 %";
-    legend.append(make("span", { class: "scale" }, "0", scale(state), most));
+    colours.append(make("span", { class: "scale" }, "0", scale(state), most));
   }
-  host.append(legend);
+  const theme = themeOf(state.theme);
+  host.replaceChildren(colours, ...nodesOf(models, theme).map(([shape, colour, text]) =>
+    make("span", { class: "mark" }, mark(shape, colour), text)));
+}
+
+type Entry = [shape: Shape, colour: Rgb, text: string];
+
+/** Return what the shapes of nodes mean, for those that there are. */
+function nodesOf(models: Model[], theme: Theme): Entry[] {
+  const kinds = new Set(models.flatMap((model) => model.network.kinds));
+  const entries: Entry[] = [];
+  if (kinds.has("accelerator")) entries.push([SHAPES.accelerator, theme.accelerator, "accelerator"]);
+  if (kinds.has("switch")) entries.push([SHAPES.switch, theme.switch, "switch"]);
+  if (kinds.has("reducing switch")) entries.push([SHAPES["reducing switch"], theme.switch, "switch that reduces"]);
+  if (models.some((model) => model.network.guessed.length)) entries.push([CIRCLE, theme.accelerator, "place guessed"]);
+  return entries;
+}
+
+/** Draw a mark as the picture has it. */
+function mark(shape: Shape, colour: Rgb): HTMLCanvasElement {
+  const side = 14;
+  const canvas = make("canvas", { width: side * devicePixelRatio, height: side * devicePixelRatio });
+  const context = canvas.getContext("2d")!;
+  const marks = emptyMarks(1);
+  addMark(marks, [0, 0, 0, 0], { size: 10, shape, colour });
+  context.scale(devicePixelRatio, devicePixelRatio);
+  drawMarks(context, marks, { scale: 1, x: side / 2, y: side / 2, width: side, height: side });
+  return canvas;
 }
 
 function textOf(state: State, models: Model[]): string {

@@ -6,7 +6,7 @@ import { drawLabels } from "../picture/labels";
 import * as network from "../picture/network";
 import type { Camera, State, Store } from "../state";
 import {
-  cameraIn, labelsIn, lookAs, pictureIn, resize, sizesIn, viewIn, type Hover, type Part, type Picture,
+  cameraIn, labelsIn, leaveGpu, lookAs, pictureIn, resize, sizesIn, viewIn, type Hover, type Part, type Picture,
 } from "./picture";
 import { lookAtAll, listenToPointer, listenToZoom } from "./pointer";
 
@@ -20,7 +20,6 @@ export interface Pane {
   refit(): void;
   drawing(): Drawing;
   view(): View;
-  isOnGpu: boolean;
   close(): void;
 }
 
@@ -40,7 +39,6 @@ export function paneIn(
     refit: () => lookAtAll(picture),
     drawing: () => ({ layers: network.layersOf(picture.layers), labels: labelsIn(picture) }),
     view: () => viewIn(picture),
-    isOnGpu: picture.isOnGpu,
     close: () => {
       picture.painter.close();
       zooming.stop();
@@ -50,6 +48,7 @@ export function paneIn(
 }
 
 function draw(picture: Picture, all: boolean): void {
+  if (picture.painter.isLost()) leaveGpu(picture);
   const { stale, layers, painter, labels } = picture;
   if (!stale.size && !all) return;
   const theme = themeOf(picture.store.state.theme);

@@ -26,7 +26,6 @@ export interface Picture {
   store: Store;
   pane: number;
   painter: Painter;
-  isOnGpu: boolean;
   turn: Turn;
   /** The places as they are turned at first, which are fitted into the window; and as they are turned now. */
   rest: Places;
@@ -44,12 +43,12 @@ export function pictureIn(host: HTMLElement, model: Model, store: Store, pane: n
   const canvas = host.appendChild(document.createElement("canvas"));
   const labels = host.appendChild(labelCanvas(model));
   const gl = glPainter(canvas);
+  host.dataset.painter = gl ? "gpu" : "canvas";
   const turn = firstTurn(model);
   const rest = placesOf(model.network, model.net, turn);
   return {
     host, canvas, labels, model, store, pane, turn, rest,
     painter: gl ?? canvasPainter(canvas),
-    isOnGpu: gl !== null,
     places: rest,
     layers: network.layersFor(model, rest),
     fit: { scale: 1, x: 0, y: 0 },
@@ -58,6 +57,17 @@ export function pictureIn(host: HTMLElement, model: Model, store: Store, pane: n
     hover: null,
     stale: new Set(["places"]),
   };
+}
+
+/** Go on with a canvas after the GPU was taken away, as happens when a machine sleeps or has many pages open. */
+export function leaveGpu(picture: Picture): void {
+  const fresh = document.createElement("canvas");
+  [fresh.width, fresh.height] = [picture.canvas.width, picture.canvas.height];
+  picture.canvas.replaceWith(fresh); // a canvas that had the GPU gives no other context
+  picture.canvas = fresh;
+  picture.painter = canvasPainter(fresh);
+  picture.host.dataset.painter = "canvas";
+  picture.stale.add("places");
 }
 
 function labelCanvas(model: Model): HTMLCanvasElement {

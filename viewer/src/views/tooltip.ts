@@ -19,6 +19,7 @@ export function fillTooltip(host: HTMLElement, model: Model | undefined, hover: 
 
 function ofNode(model: Model, node: number, state: State): string[] {
   const lines = [nodeName(model, node), kindOf(model, node)];
+  if (model.network.guessed.includes(node)) lines.push("Its place on the map is guessed.");
   const series = seriesOf(model, state);
   if (series?.of === "nodes") {
     lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
