@@ -1,5 +1,6 @@
 """What pages say is what Python says, and everything that can be clicked, pressed and dragged works."""
 
+import json
 import math
 
 import numpy as np
@@ -113,6 +114,73 @@ def test_the_pointer_finds_nodes_and_links(opened):
     page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert page.text(".details h2") == "GPU1"
     assert "rank 1" in page.text(".details")
+
+
+def test_a_tree_under_the_pointer_says_what_it_is_and_is_emphasised(opened):
+    plan = treefold.plan("torus:4x4", "multitree")
+    page = opened(view(plan, size_bytes="1MiB"), 'selected={"kind":"node","at":5,"pane":0}')
+    before = _pixels(page)
+    page.page.hover(".details .chip")
+    page.settle()
+    said = page.text(".tooltip")
+    assert "Tree 5" in said and "root GPU5" in said and "64\u00a0KiB" in said
+    assert f"{_depth(plan, 5)} edges deep, steps 1 to 10" in said
+    assert np.abs(_pixels(page) - before).mean() > 0.005
+    page.page.click(".details .chip")
+    assert page.text(".details h2") == "Tree 5"
+    assert page.fact("Depth") == _depth(plan, 5)
+
+
+def test_an_edge_of_a_drawn_tree_finds_its_tree(opened):
+    page = opened(view("line:3", algorithm="dbtree", size_bytes="1MiB"), "trees=[1]")
+    box = page.page.locator(".picture").bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 2 - 70, box["y"] + box["height"] / 2)
+    page.page.wait_for_selector(".tooltip:visible")
+    assert "Tree 1" in page.text(".tooltip")
+    page.page.mouse.click(box["x"] + box["width"] / 2 - 70, box["y"] + box["height"] / 2)
+    assert page.text(".details h2") == "Tree 1"
+
+
+def _depth(plan: treefold.Plan, tree: int) -> int:
+    """Return the most edges between a root and a rank, by the broadcast half of the tree."""
+    columns = plan.columns()
+    start, end = columns["half_start"][2 * tree + 1 : 2 * tree + 3]
+    lanes = columns["edge_lane"][start:end]
+    parents = dict(zip(columns["lane_target"][lanes], columns["lane_source"][lanes], strict=True))
+    depths = []
+    for node in parents:
+        way = [node]
+        while way[-1] in parents:
+            way.append(parents[way[-1]])
+        depths.append(len(way) - 1)
+    return max(depths)
+
+
+_SITES = {
+    "format": "treefold-topology",
+    "version": 1,
+    "name": "sites",
+    "nodes": [
+        *[{"name": each, "latitude": 48 + at, "longitude": 2 + 3 * at} for at, each in enumerate("abc")],
+        {"name": "lost"},
+        {"name": "adds", "kind": "switch", "reduces": True, "multicasts": True, "latitude": 50, "longitude": 4},
+    ],
+    "links": [
+        {"source": "adds", "target": each, "bandwidth_Bps": 1e10, "latency_s": 1e-6, "both_ways": True}
+        for each in ("a", "b", "c", "lost")
+    ],
+}
+
+
+def test_guessed_places_and_reducing_switches_are_named(opened):
+    network = treefold.Topology.from_json(json.dumps(_SITES))
+    page = opened(view(network, algorithm="multitree", size_bytes="1MiB"))
+    legend = page.text(".legend")
+    for name in ("accelerator", "switch that reduces", "place guessed"):
+        assert name in legend
+    page.show(selected='{"kind":"node","at":3,"pane":0}')
+    assert "guessed" in page.text(".details")
+    assert "place guessed" not in opened(view("torus:4x4", size_bytes="1MiB")).text(".legend")
 
 
 def test_filters_show_a_tree_and_refuse_what_is_none(opened):

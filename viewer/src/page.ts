@@ -13,7 +13,6 @@ import { onKey } from "./views/keys";
 import { showLegend } from "./views/legend";
 import { paneIn, type Pane } from "./views/pane";
 import { fillPanel } from "./views/panel";
-import type { Hover } from "./views/picture";
 import { rulerIn } from "./views/ruler";
 import { timelineIn, type Timeline } from "./views/timeline";
 import { fillTooltip } from "./views/tooltip";
@@ -111,7 +110,7 @@ function newPane(page: Page, model: Model, pane: number, hasCaption: boolean): P
   const host = page.parts.panes.appendChild(make("figure", { class: "pane" }));
   const picture = host.appendChild(make("div", { class: "picture" }));
   if (hasCaption) host.append(make("figcaption", {}, model.scene.label));
-  return paneIn(picture, model, page.store, pane, (hover) => point(page, hover));
+  return paneIn(picture, model, page.store, pane);
 }
 
 function newTimeline(page: Page, model: Model, pane: number): Timeline {
@@ -145,8 +144,9 @@ function refused(page: Page, error: unknown): void {
   page.store.set({ trees: null });
 }
 
-function point(page: Page, hover: Hover): void {
-  fillTooltip(page.parts.tooltip, hover ? page.panes[hover.pane]?.model : undefined, hover, page.store.state);
+/** Say what is under the pointer. */
+function showTooltip({ panes, parts, store: { state } }: Page): void {
+  fillTooltip(parts.tooltip, panes[state.pointed?.pane ?? 0]?.model, state);
 }
 
 function resize(page: Page): void {
@@ -165,13 +165,14 @@ function follow(page: Page): void {
 }
 
 /** What changes many times a second changes no words, but for the moment. */
-const QUIET = new Set<keyof State>(["time", "playing", "cameras"]);
+const QUIET = new Set<keyof State>(["time", "playing", "cameras", "pointed"]);
 
 function noteChange(page: Page, changed: Set<keyof State>): void {
   const { state } = page.store;
   for (const each of [...page.panes, ...page.timelines]) each.note(changed);
   const served = state.shown.some((at) => page.data.scenes[at].served);
   if (state.trees) page.notice = "";
+  if (changed.has("pointed")) showTooltip(page);
   if (changed.has("shown") || (served && changed.has("trees"))) void build(page).catch((error) => refused(page, error));
   else if ([...changed].some((name) => !QUIET.has(name))) page.isWordy = true;
   page.transport.note();

@@ -3,6 +3,8 @@
 export type ColourBy = "busy" | "tree" | "step" | "chunk" | "limit" | `series:${string}`;
 export type Half = "both" | "reduce" | "broadcast";
 export type Selected = { kind: "node" | "link" | "transfer" | "tree"; at: number; pane: number };
+/** What is under the pointer, and where the pointer is. */
+export type Pointed = Selected & { x: number; y: number };
 
 /** How a picture is looked at: how much larger than at first, what of its layout is in the middle, how it is turned. */
 export interface Camera {
@@ -37,6 +39,8 @@ export interface State {
   /** How the picture of each pane is looked at; all of it is shown if there is none. */
   cameras: (Camera | null)[];
   selected: Selected | null;
+  /** What is under the pointer; no link brings it back. */
+  pointed: Pointed | null;
   theme: "light" | "dark";
 }
 
@@ -57,6 +61,7 @@ export function firstState(shown: number[]): State {
     path: false,
     cameras: [],
     selected: null,
+    pointed: null,
     theme: dark ? "dark" : "light",
   };
 }
@@ -84,7 +89,8 @@ export class Store {
 /** Return the change to other scenes: what names a thing or a moment of the old ones is forgotten. */
 export function switchedTo(shown: number[]): Partial<State> {
   const filters = { trees: null, step: null, phase: null };
-  return { shown, time: 0, playing: false, selected: null, ...filters, zoom: null, window: null, cameras: [] };
+  const things = { selected: null, pointed: null, ...filters };
+  return { shown, time: 0, playing: false, ...things, zoom: null, window: null, cameras: [] };
 }
 
 /** Return what must change so that all moments lie within the time of what is shown. */
@@ -102,11 +108,14 @@ function same(one: unknown, other: unknown): boolean {
   return Object.is(one, other) || JSON.stringify(one) === JSON.stringify(other);
 }
 
+/** What is not kept. */
+const PASSING = new Set<keyof State>(["playing", "pointed"]);
+
 /** Return the hash that brings back a state; what is as at first is left out. */
 export function hashOf(state: State, first: State): string {
   const parts = new URLSearchParams();
   for (const name of Object.keys(state) as (keyof State)[]) {
-    if (name === "playing" || same(state[name], first[name])) continue;
+    if (PASSING.has(name) || same(state[name], first[name])) continue;
     parts.set(name, JSON.stringify(state[name]));
   }
   return parts.toString();
@@ -143,6 +152,7 @@ const CHECKS: Record<keyof State, Check> = {
   shown: (value, scenes) => isList(value, (each) => isWhole(each, scenes)) && [1, 2].includes(value.length),
   time: (value) => Number.isFinite(value) && Number(value) >= 0,
   playing: () => false,
+  pointed: () => false,
   duration: (value) => Number.isFinite(value) && Number(value) > 0,
   window: isPart,
   zoom: isPart,

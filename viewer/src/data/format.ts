@@ -54,7 +54,7 @@ export interface Scene {
   algorithm: string;
   collective: string;
   size_bytes: number;
-  /** `analytic`, `flow`, `packet` or `measured`. */
+  /** `analytic`, `flow` or `packet`; `measured`; or `trace` for one that was given and is not known to be measured. */
   simulator: string;
   time_s: number;
   /** How far the clocks of a measured run may have been apart; 0 if it is simulated. */

@@ -5,6 +5,7 @@ import { NONE, startedBy } from "../data/transfers";
 import { edgeColour, linkColour, nodeColour, transferColour } from "../looks";
 import { edgesShown, laneOf, treesOf, type Model } from "../model";
 import type { Selected, State } from "../state";
+import { edgesOf } from "../tree";
 import * as drawing from "./drawing";
 import type { Places } from "./places";
 
@@ -13,6 +14,8 @@ export interface Layers {
   coasts: drawing.Segments;
   links: drawing.Segments;
   trees: drawing.Segments;
+  /** The tree of each of its segments. */
+  treeOf: number[];
   arrows: drawing.Marks;
   moving: drawing.Segments;
   messages: drawing.Marks;
@@ -28,6 +31,7 @@ export function layersFor(model: Model, places: Places): Layers {
     coasts: drawing.emptySegments(places.coasts.length / 4),
     links: drawing.emptySegments(places.segments.length / 4),
     trees: drawing.emptySegments(64),
+    treeOf: [],
     arrows: drawing.emptyMarks(64),
     moving: drawing.emptySegments(256),
     messages: drawing.emptyMarks(256),
@@ -111,12 +115,16 @@ export function fillLinks(layer: drawing.Segments, { model, places, sizes }: Fil
   }
 }
 
-/** Colour the links anew, which stand in the order of `fillLinks`; those that limit every plan are wider. */
-export function colourLinks(layer: drawing.Segments, { model, places, sizes, state, theme }: Filling): void {
+/**
+ * Colour the links anew, which stand in the order of `fillLinks`; those that limit every plan are wider, and all are
+ * faint under a tree that is marked.
+ */
+export function colourLinks(layer: drawing.Segments, filling: Filling, marked: number | null): void {
+  const { model, places, sizes, state, theme } = filling;
   let at = 0;
   layer.version++;
   for (let link = 0; link < model.net.source.length; link++) {
-    const colour = linkColour(model, state, theme, link);
+    const colour = marked === null ? linkColour(model, state, theme, link) : theme.faint;
     const width = linkWidth(model, link, sizes);
     const isLimit = state.colour === "limit" && model.limit.has(link);
     for (const _ of segmentsOf(places, link)) {
@@ -142,38 +150,63 @@ export const SHAPES = { accelerator: drawing.DISC, switch: drawing.SQUARE, "redu
 /** Of so many trees each has a line of its own. */
 const MOST_BESIDE = 12;
 
-/** Fill in the chosen trees: each edge over its route, with an arrow; trees on one link lie side by side. */
-export function fillTrees(layers: Layers, filling: Filling): void {
+/**
+ * Fill in the chosen trees: each edge over its route, with an arrow; trees on one link lie side by side. A tree that is
+ * marked is drawn in any case, and stronger than the others.
+ */
+export function fillTrees(layers: Layers, filling: Filling, marked: number | null): void {
   const { model, state, theme } = filling;
-  const edges = state.trees ? edgesShown(model, state) : [];
   const isMany = (treesOf(model, state)?.length ?? 0) > MOST_BESIDE;
-  const { lanes } = model.transfers;
+  const { lanes, edges } = model.transfers;
   drawing.restart(layers.trees);
   drawing.restart(layers.arrows);
+  layers.treeOf = [];
   const onLink = new Map<number, number>();
-  for (const edge of edges) {
-    const colour = edgeColour(model, state, theme, edge);
-    for (const link of routeOf(lanes, model.transfers.edges.lane[edge])) {
+  for (const edge of drawnEdges(model, state, marked)) {
+    const tree = edges.tree[edge];
+    const alpha = marked === null || marked === tree ? 255 : FAINT;
+    const look = { colour: edgeColour(model, state, theme, edge), alpha, tree: isMany ? -1 : tree };
+    for (const link of routeOf(lanes, edges.lane[edge])) {
       const before = onLink.get(link) ?? 0;
       onLink.set(link, before + 1);
-      if (isMany && before) continue; // so many trees would not fit beside each other: one line stands for all
-      addTreeLink(layers, filling, link, before, colour);
+      // So many trees would not fit beside each other: one line stands for all, and the marked one goes over it.
+      if (!isMany || !before || marked === tree) addTreeLink(layers, filling, link, isMany ? 0 : before, look);
     }
   }
 }
 
+/** How strong trees are drawn beside a marked one. */
+const FAINT = 55;
+
+/** Return the edges of the chosen trees, then those of the marked one if it is not among them. */
+function drawnEdges(model: Model, state: State, marked: number | null): number[] {
+  const shown = state.trees ? edgesShown(model, state) : [];
+  const isShown = marked === null || (state.trees && (treesOf(model, state) ?? []).includes(marked));
+  return isShown ? shown : [...shown, ...edgesOf(model, marked)];
+}
+
+interface TreeLook {
+  colour: Rgb;
+  alpha: number;
+  /** Which tree it is, or -1 for several. */
+  tree: number;
+}
+
 /** Add a tree's use of a link, beside those that are there before. */
-function addTreeLink(layers: Layers, filling: Filling, link: number, before: number, colour: Rgb): void {
+function addTreeLink(layers: Layers, filling: Filling, link: number, before: number, look: TreeLook): void {
   const { model, places, sizes } = filling;
+  const { colour, alpha, tree } = look;
   const width = Math.max(linkWidth(model, link, sizes), 1.6);
   const shift = shiftOf(model, link, sizes) + before * width * 1.15;
   for (const ends of segmentsOf(places, link)) {
     layers.trees = grown(layers.trees);
-    drawing.addSegment(layers.trees, ends, { width, shift, colour });
+    drawing.addSegment(layers.trees, ends, { width, shift, colour, alpha });
+    layers.treeOf.push(tree);
   }
   const [middle, part] = middleOf(places, link);
   layers.arrows = grownMarks(layers.arrows);
-  drawing.addMark(layers.arrows, along(middle, part), { size: width * 3 + 4, shape: drawing.ARROW, colour, shift });
+  const arrow = { size: width * 3 + 4, shape: drawing.ARROW, colour, alpha, shift };
+  drawing.addMark(layers.arrows, along(middle, part), arrow);
 }
 
 function routeOf(lanes: { start: Column; links: Column }, lane: number): Column {
@@ -309,22 +342,13 @@ export function pickedOf(model: Model, kind: Selected["kind"], at: number): Pick
     case "link":
       return { nodes: [], links: isIn(model.net.source.length) ? [at] : [] };
     case "tree":
-      return { nodes: isIn(trees.root.length) ? [trees.root[at]] : [], links: linksOfTree(model, at) };
+      return { nodes: isIn(trees.root.length) ? [trees.root[at]] : [], links: [] };
     case "transfer": {
       if (!isIn(count) || edge[at] === NONE) return { nodes: [], links: [] };
       const lane = laneOf(model.transfers, at);
       return { nodes: [lanes.source[lane], lanes.target[lane]], links: [...routeOf(lanes, lane)] };
     }
   }
-}
-
-function linksOfTree(model: Model, tree: number): number[] {
-  const { edges, lanes } = model.transfers;
-  const links = new Set<number>();
-  for (let edge = 0; edge < edges.tree.length; edge++) {
-    if (edges.tree[edge] === tree) for (const link of routeOf(lanes, edges.lane[edge])) links.add(link);
-  }
-  return [...links];
 }
 
 function grown(layer: drawing.Segments): drawing.Segments {

@@ -13,7 +13,7 @@ import { shortList } from "./controls";
 export function showLegend(host: HTMLElement, state: State, models: Model[]): void {
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   const colours = make("span", {}, textOf(state, models));
-  if (series || (state.colour === "busy" && !state.trees)) {
+  if (!isTreeSelected(state) && (series || (state.colour === "busy" && !state.trees))) {
     const most = series ? amount(series.largest, series.unit) : "100 %";
     colours.append(make("span", { class: "scale" }, "0", scale(state), most));
   }
@@ -47,13 +47,21 @@ function mark(shape: Shape, colour: Rgb): HTMLCanvasElement {
   return canvas;
 }
 
+/** Tell whether a tree is drawn since it is selected, and not chosen among others. */
+function isTreeSelected({ selected, trees }: State): boolean {
+  return selected?.kind === "tree" && !trees;
+}
+
+const HALVES = "blue towards the root, orange from it";
+
 function textOf(state: State, models: Model[]): string {
+  const isOther = ["tree", "step", "chunk"].includes(state.colour);
+  if (isTreeSelected(state) && !isOther) return `Tree ${state.selected!.at}: ${HALVES}`;
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
   if (state.colour === "limit") return limitOf(models);
   const named = `${typeof state.trees === "string" ? "the trees of the root" : "trees"} ${shortList(state.trees)}`;
   const moves = state.trees ? named : "what moves";
-  const halves = "blue towards the root, orange from it";
   switch (state.colour) {
     case "tree":
       return `Colour: the tree of ${moves}`;
@@ -64,7 +72,7 @@ function textOf(state: State, models: Model[]): string {
     default: {
       if (state.trees) {
         const isOne = models.every((model) => treesOf(model, state)!.length === 1);
-        return `Shown are ${named}: ${isOne ? halves : "a colour for each"}`;
+        return `Shown are ${named}: ${isOne ? HALVES : "a colour for each"}`;
       }
       return `Colour: the share of the time${state.window ? " chosen below" : ""} in which a link carries something`;
     }

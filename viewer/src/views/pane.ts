@@ -4,9 +4,9 @@ import { passing, type Model } from "../model";
 import type { Drawing, View } from "../picture/drawing";
 import { drawLabels } from "../picture/labels";
 import * as network from "../picture/network";
-import type { Camera, State, Store } from "../state";
+import type { Camera, Selected, State, Store } from "../state";
 import {
-  cameraIn, labelsIn, leaveGpu, lookAs, pictureIn, resize, sizesIn, viewIn, type Hover, type Part, type Picture,
+  cameraIn, labelsIn, leaveGpu, lookAs, markedIn, pictureIn, resize, sizesIn, viewIn, type Part, type Picture,
 } from "./picture";
 import { lookAtAll, listenToPointer, listenToZoom } from "./pointer";
 
@@ -23,13 +23,11 @@ export interface Pane {
   close(): void;
 }
 
-/** Put a picture into an element; `hovered` hears what is under the pointer. */
-export function paneIn(
-  host: HTMLElement, model: Model, store: Store, pane: number, hovered: (hover: Hover) => void,
-): Pane {
+/** Put a picture into an element. */
+export function paneIn(host: HTMLElement, model: Model, store: Store, pane: number): Pane {
   const picture = pictureIn(host, model, store, pane);
   const zooming = listenToZoom(picture);
-  listenToPointer(picture, hovered);
+  listenToPointer(picture);
   resize(picture);
   return {
     model,
@@ -64,26 +62,25 @@ function refill(picture: Picture): void {
   const { layers, places, model, mask } = picture;
   const { state } = picture.store;
   const filling = { model, places, sizes: sizesIn(picture), state, theme: themeOf(state.theme) };
+  const tree = picture.marked.find((thing) => thing.kind === "tree")?.at ?? null;
   const has = (part: Part) => picture.stale.has("places") || picture.stale.has(part);
   if (has("places")) {
     network.fillCoasts(layers.coasts, filling);
     network.fillLinks(layers.links, filling);
   }
   if (has("links")) {
-    network.colourLinks(layers.links, filling);
+    network.colourLinks(layers.links, filling, tree);
     network.fillNodes(layers.nodes, filling);
   }
   if (has("path")) network.fillPath(layers, filling);
-  if (has("trees")) network.fillTrees(layers, filling);
+  if (has("trees")) network.fillTrees(layers, filling, tree);
   if (has("moving")) network.fillMoving(layers, filling, mask);
   if (has("picked")) network.fillPicked(layers, filling, pickedIn(picture));
 }
 
 /** Return the nodes and links that are selected or under the pointer. */
-function pickedIn({ store, model, pane, hover }: Picture): network.Picked {
-  const { selected } = store.state;
-  const things = [selected?.pane === pane ? selected : null, hover];
-  const picked = things.flatMap((thing) => (thing ? [network.pickedOf(model, thing.kind, thing.at)] : []));
+function pickedIn(picture: Picture): network.Picked {
+  const picked = picture.marked.map((thing) => network.pickedOf(picture.model, thing.kind, thing.at));
   return { nodes: picked.flatMap((each) => each.nodes), links: picked.flatMap((each) => each.links) };
 }
 
@@ -99,8 +96,16 @@ function note(picture: Picture, changed: Set<keyof State>): void {
   mark("path", has("path") || (state.path && has("time")));
   mark("trees", has(...FILTERS, "colour"));
   mark("moving", has(...FILTERS, "time", "colour", "playing"));
-  mark("picked", has("selected"));
+  if (has("selected", "pointed")) noteMarked(picture, markedIn(state, picture.pane));
   if (has("cameras")) follow(picture, state.cameras[picture.pane] ?? null);
+}
+
+/** Emphasise other things than before, if they are others. */
+function noteMarked(picture: Picture, marked: Selected[]): void {
+  if (JSON.stringify(marked) === JSON.stringify(picture.marked)) return;
+  const isTree = [...marked, ...picture.marked].some((thing) => thing.kind === "tree");
+  for (const part of isTree ? ["picked", "trees", "links"] as const : ["picked"] as const) picture.stale.add(part);
+  picture.marked = marked;
 }
 
 /** Look as the state says, unless it says what the picture has told it. */

@@ -5,6 +5,7 @@ import {
   type Model,
 } from "../model";
 import type { Selected, Store } from "../state";
+import { treeIn } from "../tree";
 import { counted, rate, share, size, time } from "../units";
 import { fact, make } from "./elements";
 import { summariesOf } from "./summary";
@@ -34,6 +35,7 @@ function ofNode(model: Model, node: number, store: Store, pane: number): HTMLEle
   const sends = flowOf(model, node, "source"), receives = flowOf(model, node, "target");
   const parts: HTMLElement[] = [make("h2", {}, nodeName(model, node)), make("dl", {},
     ...fact("What", kindOf(model, node)),
+    ...(model.network.guessed.includes(node) ? fact("Place", "it is guessed from the neighbours") : []),
     ...(sends.count ? fact("Sends", `${inWords(sends)} to ${sends.others}`, sends.bytes) : []),
     ...(receives.count ? fact("Receives", `${inWords(receives)} from ${receives.others}`, receives.bytes) : []),
     ...(receives.count ? fact("Last receipt", time(receives.last), receives.last) : []))];
@@ -111,35 +113,33 @@ function ofTransfer(model: Model, at: number, store: Store, pane: number): HTMLE
   return parts;
 }
 
-function ofTree(model: Model, tree: number, store: Store): HTMLElement[] {
-  const { edges, trees, lanes } = model.transfers;
-  let from = Infinity, to = 0, uses = 0;
-  const nodes = new Set<number>();
-  for (let edge = 0; edge < edges.tree.length; edge++) {
-    if (edges.tree[edge] !== tree) continue;
-    uses++;
-    nodes.add(lanes.source[edges.lane[edge]]).add(lanes.target[edges.lane[edge]]);
-    if (edges.transfer[edge] === NONE) continue;
-    from = Math.min(from, model.transfers.start[edges.transfer[edge]]);
-    to = Math.max(to, model.transfers.received[edges.transfer[edge] + edges.chunks[edge] - 1]);
-  }
-  const only = JSON.stringify(store.state.trees) === `[${tree}]`;
-  return [make("h2", {}, `Tree ${tree}`), make("dl", {},
-    ...fact("Root", nodeName(model, trees.root[tree]), trees.root[tree]),
-    ...(model.scene.phases > 1 ? fact("Phase", String(trees.phase[tree]), trees.phase[tree]) : []),
-    ...fact("Share", `${share(trees.share[tree])} of the vector`, trees.share[tree]),
-    ...fact("Reaches", `${counted(nodes.size, "node")} over ${counted(uses, "edge")}`, uses),
-    ...(to > 0 ? fact("Time", `${time(from)} to ${time(to)}`, to - from) : [])),
-    make("button", { click: () => store.set({ trees: only ? null : [tree] }) },
+function ofTree(model: Model, at: number, store: Store): HTMLElement[] {
+  const tree = treeIn(model, at);
+  const only = JSON.stringify(store.state.trees) === `[${at}]`;
+  const [first, last] = tree.steps;
+  return [make("h2", {}, `Tree ${at}`), make("dl", {},
+    ...fact("Root", nodeName(model, tree.root), tree.root),
+    ...(model.scene.phases > 1 ? fact("Phase", String(tree.phase), tree.phase) : []),
+    ...fact("Share", `${share(tree.share)} of the vector: ${size(tree.bytes)}`, tree.share),
+    ...fact("Reaches", `${counted(tree.nodes, "node")} over ${counted(tree.edges, "edge")}`, tree.edges),
+    ...fact("Depth", counted(tree.depth, "edge"), tree.depth),
+    ...(last ? fact("Steps", `${first} to ${last}`, last) : []),
+    ...(tree.span[1] > 0 ? fact("Time", tree.span.map((each) => time(each)).join(" to ")) : [])),
+    make("button", { click: () => store.set({ trees: only ? null : [at] }) },
       only ? "Show all trees" : "Show only this tree")];
 }
 
 const SHOWN = 40;
 
 function treeButtons(title: string, trees: number[], store: Store, pane: number): HTMLElement {
-  const select = (tree: number) => store.set({ selected: { kind: "tree", at: tree, pane } });
-  const buttons = trees.slice(0, SHOWN).map((tree) =>
-    make("button", { class: "chip", click: () => select(tree) }, `tree ${tree}`));
+  const select = (at: number) => store.set({ selected: { kind: "tree", at, pane }, pointed: null });
+  const point = (event: Event, at: number) => {
+    const { clientX: x, clientY: y } = event as PointerEvent;
+    store.set({ pointed: { kind: "tree", at, pane, x, y } });
+  };
+  const pointerleave = () => store.set({ pointed: null });
+  const buttons = trees.slice(0, SHOWN).map((tree) => make("button", { class: "chip", pointerleave,
+    pointermove: (event) => point(event, tree), click: () => select(tree) }, `tree ${tree}`));
   const rest = trees.length > SHOWN ? ` and ${trees.length - SHOWN} more` : "";
   return make("div", { class: "list" }, make("h3", {}, title), ...buttons, rest);
 }

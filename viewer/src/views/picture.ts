@@ -9,10 +9,8 @@ import { glPainter, type Painter } from "../picture/gl";
 import { labelsOf } from "../picture/labels";
 import * as network from "../picture/network";
 import { placesOf, type Places, type Turn } from "../picture/places";
-import type { Camera, Store } from "../state";
+import type { Camera, Selected, State, Store } from "../state";
 import { cameraOf, fitTo, transformOf, viewOf, type Fit, type Room } from "./camera";
-
-export type Hover = { kind: "node" | "link"; at: number; pane: number; x: number; y: number } | null;
 
 /** What must be filled or drawn again. */
 export type Part = "places" | "links" | "trees" | "moving" | "path" | "picked";
@@ -35,7 +33,8 @@ export interface Picture {
   transform: ZoomTransform;
   /** Which transfers the filters let pass. */
   mask: Uint8Array;
-  hover: Hover;
+  /** What is selected or under the pointer. */
+  marked: Selected[];
   stale: Set<Part>;
 }
 
@@ -54,7 +53,7 @@ export function pictureIn(host: HTMLElement, model: Model, store: Store, pane: n
     fit: { scale: 1, x: 0, y: 0 },
     transform: zoomIdentity,
     mask: passing(model, store.state),
-    hover: null,
+    marked: markedIn(store.state, pane),
     stale: new Set(["places"]),
   };
 }
@@ -77,6 +76,12 @@ function labelCanvas(model: Model): HTMLCanvasElement {
   labels.setAttribute("role", "img");
   labels.setAttribute("aria-label", `Network ${model.network.name} with ${model.network.nodes.length} nodes`);
   return labels;
+}
+
+/** Return what is under the pointer in a pane, and what is selected there. */
+export function markedIn({ pointed, selected }: State, pane: number): Selected[] {
+  const things = [pointed, selected].filter((thing): thing is Selected => thing?.pane === pane);
+  return things.map(({ kind, at }) => ({ kind, at, pane }));
 }
 
 function firstTurn(model: Model): Turn {

@@ -1,10 +1,10 @@
-// What the pointer does in a picture: it zooms, moves and turns it, and finds nodes and links.
+// What the pointer does in a picture: it zooms, moves and turns it, and finds nodes, trees and links.
 import { select } from "d3-selection";
 import { zoom, type D3ZoomEvent } from "d3-zoom";
 
-import { LEAST_ZOOM, MOST_ZOOM, type Camera } from "../state";
-import { nearestLink, nearestNode } from "./picking";
-import { cameraIn, sizesIn, turnTo, viewIn, type Hover, type Picture } from "./picture";
+import { LEAST_ZOOM, MOST_ZOOM, type Camera, type Pointed } from "../state";
+import { linkOf, nearestNode, nearestSegment } from "./picking";
+import { cameraIn, sizesIn, turnTo, viewIn, type Picture } from "./picture";
 
 /** Let the wheel zoom and a drag move the picture, until it is stopped. */
 export function listenToZoom(picture: Picture): { stop(): void } {
@@ -33,27 +33,22 @@ function keepCamera({ store, pane }: Picture, camera: Camera | null): void {
 /** How far three dimensions turn for each pixel of a drag, in radians. */
 const TURN = 0.008;
 
-export function listenToPointer(picture: Picture, hovered: (hover: Hover) => void): void {
-  const { labels, store, pane } = picture;
+export function listenToPointer(picture: Picture): void {
+  const { labels, store } = picture;
   const isSpace = picture.model.network.layout === "space";
   let isDragged = false;
-  const hover = (next: Hover) => {
-    if (next?.kind !== picture.hover?.kind || next?.at !== picture.hover?.at) picture.stale.add("picked");
-    picture.hover = next;
-    hovered(next);
-  };
   labels.addEventListener("pointermove", (event) => {
     isDragged ||= isSpace && event.buttons === 1 && !event.shiftKey;
     if (isDragged) turnBy(picture, event);
-    else hover(under(picture, event));
+    else store.set({ pointed: under(picture, event) });
   });
   labels.addEventListener("pointerdown", () => (isDragged = false));
   labels.addEventListener("pointerup", () => setTimeout(() => (isDragged = false)));
-  labels.addEventListener("pointerleave", () => hover(null));
+  labels.addEventListener("pointerleave", () => store.set({ pointed: null }));
   labels.addEventListener("dblclick", () => lookAtAll(picture));
   labels.addEventListener("click", () => {
-    const found = picture.hover;
-    if (!isDragged) store.set({ selected: found && { kind: found.kind, at: found.at, pane } });
+    const found = store.state.pointed;
+    if (!isDragged) store.set({ selected: found && { kind: found.kind, at: found.at, pane: found.pane } });
   });
 }
 
@@ -63,14 +58,15 @@ function turnBy(picture: Picture, { movementX, movementY }: PointerEvent): void 
   keepCamera(picture, cameraIn(picture));
 }
 
-/** Return the node or link under the pointer. */
-function under(picture: Picture, event: PointerEvent): Hover {
+/** Return the node, the drawn tree or the link under the pointer. */
+function under(picture: Picture, event: PointerEvent): Pointed | null {
   const { labels, places, layers, pane } = picture;
   const box = labels.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-  const node = nearestNode(places, viewIn(picture), sizesIn(picture).node, x, y);
-  const link = node < 0 ? nearestLink(layers.links, places, viewIn(picture), x, y) : -1;
-  const where = { pane, x: event.clientX, y: event.clientY };
-  if (node >= 0) return { kind: "node", at: node, ...where };
-  return link >= 0 ? { kind: "link", at: link, ...where } : null;
+  const view = viewIn(picture);
+  const thing = (kind: Pointed["kind"], at: number) => (
+    at < 0 ? null : { kind, at, pane, x: event.clientX, y: event.clientY });
+  return thing("node", nearestNode(places, view, sizesIn(picture).node, x, y))
+    ?? thing("tree", layers.treeOf[nearestSegment(layers.trees, view, x, y)] ?? -1)
+    ?? thing("link", linkOf(places, nearestSegment(layers.links, view, x, y)));
 }

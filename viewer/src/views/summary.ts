@@ -85,7 +85,7 @@ type Found = [string, number | string] | null;
 /** What each row of the table is called, what that means, and what it says of a plan. */
 const FACTS: [string, string, (model: Model) => Found][] = [
   ["Time", "How long the collective takes", ({ scene }) => [time(scene.time_s), scene.time_s]],
-  ["Found by", "The simulator, or a measurement", ({ scene }) => [sourceOf(scene.simulator), scene.simulator]],
+  ["Simulator", "What found the time", ({ scene }) => [scene.simulator, scene.simulator]],
   ["Clocks", "How far the clocks of a measured run may differ", ({ scene }) =>
     (scene.clock_uncertainty_s ? [`± ${time(scene.clock_uncertainty_s)}`, scene.clock_uncertainty_s] : null)],
   ["Bound", "No plan on this network takes less time", ({ scene }) =>
@@ -106,10 +106,6 @@ const FACTS: [string, string, (model: Model) => Found][] = [
   ["Longest chain", "How many transfers wait for each other, one after the other", ({ scene }) =>
     (scene.path ? [scene.path.transfers.toLocaleString("en"), scene.path.transfers] : null)],
 ];
-
-function sourceOf(simulator: string): string {
-  return simulator === "measured" ? "measurement" : `${simulator} simulator`;
-}
 
 /** Return a table of facts with a column for each plan. */
 function tableOf(models: Model[], names: string[]): HTMLElement {

@@ -47,7 +47,7 @@ function resize(rows: Rows): void {
 
 const FILTERS: (keyof State)[] = ["trees", "half", "phase", "step"];
 /** What changes no row. */
-const ELSEWHERE = new Set<keyof State>(["time", "playing", "duration", "cameras"]);
+const ELSEWHERE = new Set<keyof State>(["time", "playing", "duration", "cameras", "pointed"]);
 
 function note(rows: Rows, changed: Set<keyof State>): void {
   if (FILTERS.some((name) => changed.has(name))) rows.mask = passing(rows.model, rows.store.state);

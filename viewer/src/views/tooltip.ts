@@ -2,19 +2,36 @@
 import { row } from "../data/transfers";
 import { seriesOf } from "../looks";
 import { busyShare, edgesShown, kindOf, linkName, nodeName, valueAt, type Model } from "../model";
-import type { State } from "../state";
-import { amount, counted, rate, share, time } from "../units";
+import type { Pointed, State } from "../state";
+import { treeIn } from "../tree";
+import { amount, counted, rate, share, size, time } from "../units";
 import { make } from "./elements";
-import type { Hover } from "./picture";
 
-export function fillTooltip(host: HTMLElement, model: Model | undefined, hover: Hover, state: State): void {
+export function fillTooltip(host: HTMLElement, model: Model | undefined, state: State): void {
+  const { pointed: hover } = state;
   host.hidden = !hover || !model;
   if (!hover || !model) return;
-  const lines = hover.kind === "node" ? ofNode(model, hover.at, state) : ofLink(model, hover.at, state);
+  const lines = linesOf(model, hover, state);
   host.replaceChildren(...lines.map((line, at) => make(at ? "div" : "b", {}, line)));
   const [width, height] = [host.offsetWidth, host.offsetHeight];
   host.style.left = `${Math.min(hover.x + 14, innerWidth - width - 8)}px`;
   host.style.top = `${Math.min(hover.y + 14, innerHeight - height - 8)}px`;
+}
+
+function linesOf(model: Model, { kind, at }: Pointed, state: State): string[] {
+  if (kind === "node") return ofNode(model, at, state);
+  return kind === "tree" ? ofTree(model, at) : ofLink(model, at, state);
+}
+
+function ofTree(model: Model, number: number): string[] {
+  const tree = treeIn(model, number);
+  const steps = tree.steps[1] ? `steps ${tree.steps[0]} to ${tree.steps[1]}` : "streamed";
+  return [
+    `Tree ${number}`, `root ${nodeName(model, tree.root)}`,
+    `${share(tree.share)} of the vector: ${size(tree.bytes)}`,
+    `${counted(tree.transfers, "transfer")} between ${counted(tree.nodes, "node")}`,
+    `${counted(tree.depth, "edge")} deep, ${steps}`,
+  ];
 }
 
 function ofNode(model: Model, node: number, state: State): string[] {
