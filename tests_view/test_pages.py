@@ -127,6 +127,7 @@ def test_a_tree_under_the_pointer_says_what_it_is_and_is_emphasised(opened):
     assert f"{_depth(plan, 5)} edges deep, steps 1 to 10" in said
     assert np.abs(_pixels(page) - before).mean() > 0.005
     page.page.click(".details .chip")
+    page.settle()
     assert page.text(".details h2") == "Tree 5"
     assert page.fact("Depth") == _depth(plan, 5)
 
@@ -138,6 +139,7 @@ def test_an_edge_of_a_drawn_tree_finds_its_tree(opened):
     page.page.wait_for_selector(".tooltip:visible")
     assert "Tree 1" in page.text(".tooltip")
     page.page.mouse.click(box["x"] + box["width"] / 2 - 70, box["y"] + box["height"] / 2)
+    page.settle()
     assert page.text(".details h2") == "Tree 1"
 
 

@@ -78,7 +78,8 @@ const COVER = 0.22;
 export function sizesAt(places: Places, scale: number): Sizes {
   const pixels = places.spacing * scale;
   const thin = (COVER * places.area * scale) / Math.max(places.length, 1e-9);
-  return { node: clamp(pixels * 0.26, 3, 20), link: clamp(Math.min(pixels * 0.08, thin), 0.7, 6) };
+  const room = Math.min(pixels * 0.26, places.apart * scale * 0.8);
+  return { node: clamp(room, 3, 20), link: clamp(Math.min(pixels * 0.08, thin), 0.7, 6) };
 }
 
 export function clamp(value: number, least: number, most: number): number {

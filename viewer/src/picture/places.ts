@@ -20,6 +20,8 @@ export interface Places {
   coasts: Float32Array;
   /** The distance between two linked nodes that are near each other, in units. */
   spacing: number;
+  /** The distance between two nodes that are near each other, where it is known whether they may cover each other. */
+  apart: number;
   /** The length of all links, and the area around them. */
   length: number;
   area: number;
@@ -34,7 +36,9 @@ export function placesOf(network: Network, columns: Columns, turn: Turn): Places
   const { segments, starts, spacing } = segmentsOf(nodes, columns, project.way);
   const [left, top, right, bottom] = extentOf(nodes, segments);
   const area = Math.max(right - left, spacing) * Math.max(bottom - top, spacing);
-  return { nodes, segments, starts, coasts: project.coasts, spacing, length: lengthOf(segments), area };
+  // Sites of one city, and nodes behind each other, do cover each other.
+  const apart = ["map", "space"].includes(network.layout) ? Infinity : apartIn(nodes);
+  return { nodes, segments, starts, coasts: project.coasts, spacing, apart, length: lengthOf(segments), area };
 }
 
 function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"]) {
@@ -56,6 +60,23 @@ function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"
   // Not the least: two sites of one city would make all nodes tiny.
   const spacing = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 20)] ?? 1;
   return { segments: Float32Array.from(segments), starts, spacing };
+}
+
+/** How many nodes to the right of each one are looked at. */
+const LOOKED_AT = 8;
+
+/** Return how near nodes come to each other: of all but a twentieth, the least distance to one of the next nodes. */
+function apartIn(nodes: Float32Array): number {
+  const order = Uint32Array.from({ length: nodes.length / 2 }, (_, node) => node);
+  order.sort((a, b) => nodes[2 * a] - nodes[2 * b] || nodes[2 * a + 1] - nodes[2 * b + 1]);
+  const distances: number[] = [];
+  for (let at = 0; at + 1 < order.length; at++) {
+    const next = Array.from(order.subarray(at + 1, at + 1 + LOOKED_AT));
+    const far = (node: number) => Math.hypot(
+      nodes[2 * node] - nodes[2 * order[at]], nodes[2 * node + 1] - nodes[2 * order[at] + 1]);
+    distances.push(Math.min(...next.map(far)));
+  }
+  return distances.sort((a, b) => a - b)[Math.floor(distances.length / 20)] ?? Infinity;
 }
 
 function stubs([x0, y0, x1, y1]: number[], [dx, dy]: [number, number]): number[] {

@@ -17,12 +17,13 @@ export interface Fit {
   y: number;
 }
 
-const MOST_MARGIN = 34;
+/** The margins around a network, in pixels: at least so much that names below nodes are seen. */
+const [LEAST_MARGIN, MOST_MARGIN] = [22, 34];
 const MOST_SCALE = 140;
 
 export function fitTo(places: Places, room: Room): Fit {
   const [left, top, right, bottom] = extentOf(places.nodes, places.segments);
-  const margin = Math.min(MOST_MARGIN, 0.07 * room.width, 0.07 * room.height);
+  const margin = Math.min(MOST_MARGIN, Math.max(LEAST_MARGIN, 0.07 * Math.min(room.width, room.height)));
   const wide = Math.max(room.width - 2 * margin, 20) / Math.max(right - left, 1e-6);
   const high = Math.max(room.height - 2 * margin, 20) / Math.max(bottom - top, 1e-6);
   const scale = Math.min(wide, high, MOST_SCALE);

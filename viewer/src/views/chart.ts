@@ -46,7 +46,7 @@ function linesOf({ scenes, networks }: Document): Lines {
 export function comparisonChart(document: Document, store: Store, width: number): HTMLElement | null {
   const lines = linesOf(document);
   if (document.scenes.length < 3 || lines.sizes.length < 2) return null;
-  const title = "Algorithms against size: click one to see its plan";
+  const title = "Size divided by time, against the size of the vector: click a point to see its plan";
   const host = make("section", { class: "chart" }, make("h3", {}, title));
   const { sizes, bandwidths, bounds } = lines;
   const options = comparisonLook(lines.names, themeOf(store.state.theme), width);
@@ -63,7 +63,8 @@ function comparisonLook(names: string[], theme: Theme, width: number): uPlot.Opt
   const axis = { stroke: css(theme.ink), grid: { ...faint, width: 1 }, ticks: faint };
   const value = (_: uPlot, each: number | null) => (each === null ? "" : rate(each));
   return {
-    width, height: 240, cursor: { focus: { prox: 24 } }, legend: { live: false }, focus: { alpha: 0.35 },
+    width, height: 240, cursor: { focus: { prox: 24 } }, focus: { alpha: 0.35 },
+    legend: { live: false, markers: { fill: markerFill, dash: (_, at) => (at > names.length ? "dashed" : "solid") } },
     scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (_, __, most) => [0, most * 1.06] } },
     axes: [
       { ...axis, values: (_, values) => values.map((each) => (each === null ? "" : size(each))), space: 60 },
@@ -73,6 +74,12 @@ function comparisonLook(names: string[], theme: Theme, width: number): uPlot.Opt
       { label, stroke: css(category(at, theme)), width: 2, points: { show: true, size: 8 }, value }
     )), { label: "bound", stroke: css(theme.ink), dash: [4, 3], points: { show: false }, value }],
   };
+}
+
+/** Fill the markers of the legend with the colours of their lines; that of the bound, which is dashed, is empty. */
+function markerFill(plot: uPlot, at: number): string {
+  const { dash, stroke } = plot.series[at];
+  return dash || typeof stroke !== "function" ? "transparent" : String(stroke(plot, at));
 }
 
 /** Return the scene whose point is nearest to the pointer, or -1. */

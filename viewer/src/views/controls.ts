@@ -23,7 +23,7 @@ export function fillControls(
   const steps = Math.max(...models.map((model) => model.scene.steps));
   const setStep = (step: number | null) => store.set({ step });
   if (steps > 0) parts.push(numbered("Step", "Which step is shown", state.step, [1, steps], setStep));
-  parts.push(make("span", { class: "gap" }), buttons(store, exports, help));
+  parts.push(buttons(store, exports, help));
   // Who uses the keyboard goes on where they were, though the elements are new.
   const active = window.document.activeElement;
   const focused = host.contains(active) ? active?.getAttribute("title") : null;

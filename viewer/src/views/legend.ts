@@ -1,9 +1,9 @@
 // Says below the picture what its colours and shapes mean.
-import { css, heat, themeOf, type Rgb, type Theme } from "../colours";
+import { category, css, heat, themeOf, type Rgb, type Theme } from "../colours";
 import { seriesOf } from "../looks";
 import { treesOf, type Model } from "../model";
 import { drawMarks } from "../picture/canvas";
-import { addMark, CIRCLE, emptyMarks, type Shape } from "../picture/drawing";
+import { addMark, ARROW, CIRCLE, emptyMarks, SQUARE, type Shape } from "../picture/drawing";
 import { SHAPES } from "../picture/network";
 import type { State } from "../state";
 import { amount, rate } from "../units";
@@ -18,7 +18,8 @@ export function showLegend(host: HTMLElement, state: State, models: Model[]): vo
     colours.append(make("span", { class: "scale" }, "0", scale(state), most));
   }
   const theme = themeOf(state.theme);
-  host.replaceChildren(colours, ...nodesOf(models, theme).map(([shape, colour, text]) =>
+  const entries = [...nodesOf(models, theme), ...transfersOf(state, theme)];
+  host.replaceChildren(colours, ...entries.map(([shape, colour, text]) =>
     make("span", { class: "mark" }, mark(shape, colour), text)));
 }
 
@@ -35,17 +36,30 @@ function nodesOf(models: Model[], theme: Theme): Entry[] {
   return entries;
 }
 
+/** Return what the bars below and what moves mean, as far as the colours above do not say it. */
+function transfersOf(state: State, theme: Theme): Entry[] {
+  const entries: Entry[] = [];
+  if (!COLOURS_OF_TRANSFERS.includes(state.colour)) {
+    entries.push([SQUARE, category(0, theme), "transfer towards a root"], [SQUARE, category(1, theme), "from a root"]);
+    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "under way"]);
+  }
+  if (state.path) entries.push([SQUARE, theme.accent, "critical path"]);
+  return entries;
+}
+
 /** Draw a mark as the picture has it. */
 function mark(shape: Shape, colour: Rgb): HTMLCanvasElement {
   const side = 14;
   const canvas = make("canvas", { width: side * devicePixelRatio, height: side * devicePixelRatio });
   const context = canvas.getContext("2d")!;
   const marks = emptyMarks(1);
-  addMark(marks, [0, 0, 0, 0], { size: 10, shape, colour });
+  addMark(marks, [0, 0, 1, 0], { size: 10, shape, colour });
   context.scale(devicePixelRatio, devicePixelRatio);
   drawMarks(context, marks, { scale: 1, x: side / 2, y: side / 2, width: side, height: side });
   return canvas;
 }
+
+const COLOURS_OF_TRANSFERS = ["tree", "step", "chunk"];
 
 /** Tell whether a tree is drawn since it is selected, and not chosen among others. */
 function isTreeSelected({ selected, trees }: State): boolean {
@@ -55,7 +69,7 @@ function isTreeSelected({ selected, trees }: State): boolean {
 const HALVES = "blue towards the root, orange from it";
 
 function textOf(state: State, models: Model[]): string {
-  const isOther = ["tree", "step", "chunk"].includes(state.colour);
+  const isOther = COLOURS_OF_TRANSFERS.includes(state.colour);
   if (isTreeSelected(state) && !isOther) return `Tree ${state.selected!.at}: ${HALVES}`;
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
@@ -74,7 +88,7 @@ function textOf(state: State, models: Model[]): string {
         const isOne = models.every((model) => treesOf(model, state)!.length === 1);
         return `Shown are ${named}: ${isOne ? HALVES : "a colour for each"}`;
       }
-      return `Colour: the share of the time${state.window ? " chosen below" : ""} in which a link carries something`;
+      return `Colour: how much of the time${state.window ? " chosen below" : ""} a link is busy`;
     }
   }
 }

@@ -16,8 +16,10 @@ export function fillPanel(host: HTMLElement, models: Model[], store: Store, char
   const model = selected && models[selected.pane];
   const found = selected && model ? details(model, selected, store) : null;
   const parts: Node[] = found ? [found] : [];
+  const summaries = summariesOf(models, store);
+  if (models.length > 1) parts.push(summaries.shift()!); // which plan is slower comes first
   if (chart) parts.push(chart);
-  host.replaceChildren(...parts, ...summariesOf(models, store));
+  host.replaceChildren(...parts, ...summaries);
 }
 
 function details(model: Model, selected: Selected, store: Store): HTMLElement | null {
