@@ -285,7 +285,8 @@ def test_a_picture_goes_on_without_the_gpu_that_is_taken_away(opened):
     before = _pixels(page)
     page.said.clear()  # the driver speaks of its performance
     page.page.evaluate(
-        "document.querySelector('.picture canvas').getContext('webgl2').getExtension('WEBGL_lose_context').loseContext()"
+        "const gl = document.querySelector('.picture canvas').getContext('webgl2');"
+        "gl.getExtension('WEBGL_lose_context').loseContext();"
     )
     page.page.wait_for_selector(".picture[data-painter=canvas]")
     page.settle()

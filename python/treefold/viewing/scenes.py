@@ -44,7 +44,7 @@ class Scene:
 
     @property
     def source(self) -> str:
-        """What found the time: a simulator, `measured`, or `trace` for a given one that tells of no clocks.
+        """The simulator that found the time, `measured`, or `trace` for a given trace that tells of no clocks.
 
         Only measured traces say how far clocks may have been apart, and no two clocks agree to the last digit.
         """

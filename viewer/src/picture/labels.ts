@@ -1,4 +1,6 @@
 // The names of nodes beside them: which text, which of them fit, and how they are drawn.
+import { range } from "d3-array";
+
 import { css, type Rgb } from "../colours";
 import type { Model } from "../model";
 import type { Label, View } from "./drawing";
@@ -31,17 +33,22 @@ function shortened(name: string): string {
   return /^\D{1,6}(\d+)$/.exec(name)?.[1] ?? name;
 }
 
-/** Return those labels that fit: in the picture, and not over another. */
+/** Return those labels that fit: in the picture, and neither over another nor over the node of another. */
 export function fittingLabels(labels: Label[], view: View): Label[] {
-  const taken = new Set<string>();
+  const taken = new Map(labels.map((label) => [cellOf(...nodeOf(label, view)), label]));
   const fitting: Label[] = [];
   for (const label of labels) {
     const cells = cellsOf(label, view);
-    if (!cells.length || cells.some((cell) => taken.has(cell))) continue;
-    for (const cell of cells) taken.add(cell);
+    if (!cells.length || cells.some((cell) => (taken.get(cell) ?? label) !== label)) continue;
+    for (const cell of cells) taken.set(cell, label);
     fitting.push(label);
   }
   return fitting;
+}
+
+/** Return the cell of the picture in which a pixel lies. */
+function cellOf(x: number, y: number): string {
+  return `${Math.floor(x / 12)} ${Math.floor(y / 7)}`;
 }
 
 /** Return the cells of the picture that a label covers; none if it is outside. */
@@ -49,17 +56,19 @@ function cellsOf(label: Label, view: View): string[] {
   const [x, y] = placeOf(label, view);
   const half = widthOf(label.text) / 2 + 4;
   if (x + half < 0 || y < 0 || x - half > view.width || y > view.height) return [];
-  const lines = [-6, 0, 6].map((shift) => Math.floor((y + shift) / 7));
-  const cells: string[] = [];
-  for (let column = Math.floor((x - half) / 12); column <= Math.floor((x + half) / 12); column++) {
-    for (const line of lines) cells.push(`${column} ${line}`);
-  }
-  return cells;
+  const columns = range(Math.floor((x - half) / 12), Math.floor((x + half) / 12) + 1);
+  return columns.flatMap((column) => [-6, 0, 6].map((shift) => cellOf(12 * column, y + shift)));
 }
 
 /** Return where the middle of a label is, in pixels. */
 export function placeOf(label: Label, view: View): [number, number] {
-  return [label.x * view.scale + view.x + label.right, label.y * view.scale + view.y + label.below];
+  const [x, y] = nodeOf(label, view);
+  return [x + label.right, y + label.below];
+}
+
+/** Return where the node of a label is, in pixels. */
+function nodeOf({ x, y }: Label, view: View): [number, number] {
+  return [x * view.scale + view.x, y * view.scale + view.y];
 }
 
 /** Return a name as it is drawn: not longer than a line of the picture can bear. */

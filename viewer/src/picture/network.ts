@@ -146,7 +146,11 @@ export function fillNodes(layer: drawing.Marks, { model, places, sizes, state, t
 }
 
 /** The shapes of nodes; the place of one that is a circle is guessed. */
-export const SHAPES = { accelerator: drawing.DISC, switch: drawing.SQUARE, "reducing switch": drawing.DIAMOND } as const;
+export const SHAPES = {
+  accelerator: drawing.DISC,
+  switch: drawing.SQUARE,
+  "reducing switch": drawing.DIAMOND,
+} as const;
 
 /** Of so many trees each has a line of its own. */
 const MOST_BESIDE = 12;

@@ -12,13 +12,14 @@ import { shortList } from "./controls";
 
 export function showLegend(host: HTMLElement, state: State, models: Model[]): void {
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
-  const colours = make("span", {}, textOf(state, models));
+  const text = textOf(state, models);
+  const colours = make("span", {}, text);
   if (!isTreeSelected(state) && (series || (state.colour === "busy" && !state.trees))) {
     const most = series ? amount(series.largest, series.unit) : "100 %";
     colours.append(make("span", { class: "scale" }, "0", scale(state), most));
   }
   const theme = themeOf(state.theme);
-  const entries = [...nodesOf(models, theme), ...transfersOf(state, theme)];
+  const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(state, theme))];
   host.replaceChildren(colours, ...entries.map(([shape, colour, text]) =>
     make("span", { class: "mark" }, mark(shape, colour), text)));
 }
