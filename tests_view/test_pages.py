@@ -132,6 +132,19 @@ def test_a_tree_under_the_pointer_says_what_it_is_and_is_emphasised(opened):
     assert page.fact("Depth") == _depth(plan, 5)
 
 
+def test_the_legend_has_the_colours_of_the_chosen_trees(opened):
+    page = opened(view("torus:4x4", algorithm="multitree", size_bytes="1MiB"), "trees=[2,5]")
+    assert page.page.locator(".legend [data-tree]").all_inner_texts() == ["tree 2", "tree 5"]
+    before = _pixels(page)
+    page.page.hover(".legend [data-tree='5']")
+    page.settle()
+    assert "root GPU5" in page.text(".tooltip")
+    assert np.abs(_pixels(page) - before).mean() > 0.002
+    page.page.click(".legend [data-tree='2']")
+    page.settle()
+    assert page.text(".details h2") == "Tree 2"
+
+
 def test_an_edge_of_a_drawn_tree_finds_its_tree(opened):
     page = opened(view("line:3", algorithm="dbtree", size_bytes="1MiB"), "trees=[1]")
     box = page.page.locator(".picture").bounding_box()

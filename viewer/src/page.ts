@@ -134,7 +134,7 @@ function writeWords(page: Page): void {
   fillPanel(parts.panel, models, store, series ?? comparisonChart(data, store, width));
   if (page.notice) parts.panel.prepend(make("p", { class: "refused", role: "alert" }, page.notice));
   page.transport.note();
-  showLegend(parts.legend, store.state, models);
+  showLegend(parts.legend, store, models);
 }
 
 /** Say what a server refused, and go on with what was shown before. */

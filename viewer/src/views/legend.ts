@@ -5,12 +5,13 @@ import { treesOf, type Model } from "../model";
 import { drawMarks } from "../picture/canvas";
 import { addMark, ARROW, CIRCLE, emptyMarks, SQUARE, type Shape } from "../picture/drawing";
 import { SHAPES } from "../picture/network";
-import type { State } from "../state";
+import type { Selected, State, Store } from "../state";
 import { amount, rate } from "../units";
 import { make } from "./elements";
 import { shortList } from "./controls";
 
-export function showLegend(host: HTMLElement, state: State, models: Model[]): void {
+export function showLegend(host: HTMLElement, store: Store, models: Model[]): void {
+  const { state } = store;
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   const text = textOf(state, models);
   const colours = make("span", {}, text);
@@ -20,8 +21,31 @@ export function showLegend(host: HTMLElement, state: State, models: Model[]): vo
   }
   const theme = themeOf(state.theme);
   const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(state, theme))];
-  host.replaceChildren(colours, ...entries.map(([shape, colour, text]) =>
+  host.replaceChildren(colours, ...treesIn(store, models, theme), ...entries.map(([shape, colour, text]) =>
     make("span", { class: "mark" }, mark(shape, colour), text)));
+}
+
+/** Of so many trees the legend has the colours, which come again after that. */
+const MOST_TREES = 7;
+
+/** Return the colours of the chosen trees, which can be pointed at and selected. */
+function treesIn(store: Store, models: Model[], theme: Theme): HTMLElement[] {
+  const found = models.map((model) => (store.state.trees && treesOf(model, store.state)) || []);
+  const all = [...new Set(found.flat())];
+  const hasColours = store.state.colour === "tree" || all.length > 1;
+  if (!hasColours || all.length > MOST_TREES || COLOURS_OF_STEPS.includes(store.state.colour)) return [];
+  return all.map((at) => {
+    const thing = { kind: "tree" as const, at, pane: found.findIndex((trees) => trees.includes(at)) };
+    return make("span", { class: "mark", "data-tree": at,
+      pointermove: (event) => pointAt(store, thing, event as PointerEvent),
+      pointerleave: () => store.set({ pointed: null }),
+      click: () => store.set({ selected: thing, pointed: null }),
+    }, mark(SQUARE, category(at, theme)), `tree ${at}`);
+  });
+}
+
+function pointAt(store: Store, thing: Selected, { clientX: x, clientY: y }: PointerEvent): void {
+  store.set({ pointed: { ...thing, x, y } });
 }
 
 type Entry = [shape: Shape, colour: Rgb, text: string];
@@ -60,7 +84,8 @@ function mark(shape: Shape, colour: Rgb): HTMLCanvasElement {
   return canvas;
 }
 
-const COLOURS_OF_TRANSFERS = ["tree", "step", "chunk"];
+const COLOURS_OF_STEPS = ["step", "chunk"];
+const COLOURS_OF_TRANSFERS = ["tree", ...COLOURS_OF_STEPS];
 
 /** Tell whether a tree is drawn since it is selected, and not chosen among others. */
 function isTreeSelected({ selected, trees }: State): boolean {
