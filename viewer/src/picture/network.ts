@@ -58,7 +58,7 @@ export function layersOf(layers: Layers): drawing.Drawing["layers"] {
 }
 
 /** What layers are filled from. */
-export interface Filling {
+interface Filling {
   model: Model;
   places: Places;
   sizes: Sizes;
