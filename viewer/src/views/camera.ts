@@ -18,7 +18,7 @@ export interface Fit {
 }
 
 /** The margins around a network, in pixels: at least so much that names below nodes are seen. */
-const [LEAST_MARGIN, MOST_MARGIN] = [18, 34];
+const [LEAST_MARGIN, MOST_MARGIN] = [24, 34];
 const MOST_SCALE = 140;
 
 export function fitTo(places: Places, room: Room): Fit {
