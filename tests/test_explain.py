@@ -318,8 +318,8 @@ def test_a_link_that_there_is_not_gets_a_hint(link, hint):
 def test_a_page_needs_a_whole_explanation_of_its_own_network(tmp_path):
     found = treefold.explain("b4", without="site3")
     with pytest.raises(TreefoldError, match="only the question is answered"):
-        treefold.view("b4", algorithm="mtree", explained=found)
+        treefold.view("b4", found, algorithm="mtree")
     with pytest.raises(TreefoldError, match="the explanation is of ring:4, and not of b4"):
-        treefold.view("b4", algorithm="mtree", explained=treefold.explain("ring:4"))
+        treefold.view("b4", treefold.explain("ring:4"), algorithm="mtree")
     assert "wrote" in command("explain", "ring:4", "-o", str(tmp_path / "ring.html")).stderr
     assert "not the extension of pages" in refused("explain", "ring:4", "-o", str(tmp_path / "ring.txt"))

@@ -21,6 +21,8 @@ TRACKED = [
     for name in subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
 ]
 CODE = [path for path in TRACKED if path.suffix in (".py", ".pyi", ".rs") and (ROOT / path).exists()]
+TYPESCRIPT = [path for path in TRACKED if path.match("viewer/src/**/*.ts") and (ROOT / path).exists()]
+TYPESCRIPT += [path for path in TRACKED if path.match("viewer/src/*.ts") and (ROOT / path).exists()]
 PYTHON = [path for path in CODE if path.suffix == ".py"]
 PROSE = [path for path in TRACKED if path.suffix == ".md" and (ROOT / path).exists()]
 
@@ -63,6 +65,41 @@ def rust_functions(path: Path) -> list[tuple[str, int, int]]:
     return found
 
 
+def typescript_functions(path: Path) -> list[tuple[str, int, int]]:
+    """Return name, lines and parameters of each function that has a name, at any level."""
+    code, found = text(path), []
+    for match in re.finditer(r"\bfunction\*? (\w+)", code):
+        opened = code.index("(", match.end())
+        closed = _closing(code, opened)
+        body = code.index("{\n", closed)
+        lines = code.count("\n", match.start(), _closing(code, body)) + 1
+        found.append((match[1], lines, _parts(code[opened + 1 : closed])))
+    return found
+
+
+def _closing(code: str, opened: int) -> int:
+    """Return the place of the bracket that closes the one at a place, by counting; texts hold pairs of them."""
+    pairs = {"(": ")", "{": "}"}
+    bracket, depth = code[opened], 0
+    for at in range(opened, len(code)):
+        depth += (code[at] == bracket) - (code[at] == pairs[bracket])
+        if depth == 0:
+            return at
+    raise AssertionError(f"the bracket at {opened} is not closed")
+
+
+def _parts(listed: str) -> int:
+    """Count the parts between commas that stand in no bracket."""
+    depth, parts, part = 0, [], ""
+    for character in listed.replace("=>", ""):
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == "," and depth == 0:
+            parts, part = [*parts, part], ""
+        else:
+            part += character
+    return len([each for each in [*parts, part] if each.strip()])
+
+
 def _rust_parameters(function: str) -> int:
     """Count the parameters of a function beside self and the interpreter's token."""
     function = function.replace("->", "")
@@ -81,15 +118,17 @@ def _rust_parameters(function: str) -> int:
     return len(own)
 
 
-@pytest.mark.parametrize("path", [path for path in CODE if path not in LONG_FOR_A_REASON], ids=str)
+@pytest.mark.parametrize("path", [path for path in [*CODE, *TYPESCRIPT] if path not in LONG_FOR_A_REASON], ids=str)
 def test_files_are_short(path):
     assert len(text(path).splitlines()) <= MOST_LINES
 
 
-@pytest.mark.parametrize("path", CODE, ids=str)
+@pytest.mark.parametrize("path", [*CODE, *TYPESCRIPT], ids=str)
 def test_functions_are_short_and_take_few_parameters(path):
     if path.suffix == ".rs":
         measured = rust_functions(path)
+    elif path.suffix == ".ts":
+        measured = typescript_functions(path)
     else:
         measured = [
             (each.name, (each.end_lineno or 0) - each.lineno + 1, parameters(each)) for each in functions_of(path)
@@ -97,7 +136,7 @@ def test_functions_are_short_and_take_few_parameters(path):
     assert [each for each in measured if each[1] > MOST_FUNCTION_LINES or each[2] > MOST_PARAMETERS] == []
 
 
-@pytest.mark.parametrize("path", [*CODE, *PROSE], ids=str)
+@pytest.mark.parametrize("path", [*CODE, *TYPESCRIPT, *PROSE], ids=str)
 def test_lines_are_short(path):
     lines = text(path).splitlines()
     is_table = re.compile(r"\s*\|")

@@ -405,3 +405,35 @@ def test_the_command_writes_the_page_that_python_makes(folder):
     assert command("view", "plan.json", "--trace", "trace.json", "-o", "page.html").returncode == 0
     both = treefold.view(plan, treefold.load_trace("trace.json", plan), size_bytes="2KiB")
     assert (folder / "page.html").read_text(encoding="utf-8") == both.html
+
+
+def test_equal_plans_are_told_apart_by_names_or_numbers():
+    ring, tree = treefold.plan("ring:4", "ring"), treefold.plan("ring:4", "multitree")
+
+    def labels(*sources, **given) -> list[str]:
+        return [each.label for each in treefold.view(*sources, size_bytes=1024, **given).scenes]
+
+    assert labels(ring, tree) == ["ring, 1KiB", "multitree, 1KiB"]
+    assert labels(ring, tree, names=["a", "b"]) == ["ring, 1KiB", "multitree, 1KiB"]
+    assert labels(ring, ring, tree) == ["ring, 1KiB (1)", "ring, 1KiB (2)", "multitree, 1KiB"]
+    assert labels(ring, ring, names=["a.json", "b.json"]) == ["ring, 1KiB (a.json)", "ring, 1KiB (b.json)"]
+    assert labels(ring, ring, names=["a", "a"]) == ["ring, 1KiB (a) (1)", "ring, 1KiB (a) (2)"]
+    with pytest.raises(treefold.TreefoldError, match="names has 1 for 2 sources"):
+        labels(ring, ring, names=["a"])
+    with pytest.raises(treefold.TreefoldError, match="names has 1 for 2 sources"):
+        labels(ring, ring, names="ab")
+
+
+def test_a_simulated_trace_is_not_called_measured():
+    plan = treefold.plan("ring:4", "ring")
+    trace = treefold.trace(plan, size_bytes="1KiB")
+    page = treefold.view(plan, trace, size_bytes="1KiB")
+    assert [scene.label for scene in page.scenes] == ["predicted: ring, 1KiB", "trace: ring, 1KiB"]
+    assert [each["simulator"] for each in document_of(page)["scenes"]] == ["flow", "trace"]
+
+
+def test_spaces_are_turned_in_pages_as_in_sketches():
+    from treefold.viewing.networks import TURN
+
+    (network,) = document_of(treefold.view("torus:2x2x2", algorithm="ring", size_bytes=1))["networks"]
+    assert network["layout"] == "space" and tuple(network["turn"]) == TURN

@@ -80,8 +80,8 @@ class Opened:
 
     def fact(self, term: str, pane: int | None = None) -> float:
         """Return the exact value that the panel gives for a term."""
-        where = ".details" if pane is None else f'.summary[data-pane="{pane}"]'
-        return float(self.page.get_attribute(f'{where} dd[data-term="{term}"]', "data-value") or "nan")
+        where = ".details dd" if pane is None else f'.facts td[data-pane="{pane}"]'
+        return float(self.page.get_attribute(f'{where}[data-term="{term}"]', "data-value") or "nan")
 
     def path(self, name: str) -> Path:
         """Return where a file of this page may be written."""

@@ -6,7 +6,7 @@ from treefold.viewing import view
 
 def test_the_tables_and_the_colours_are_those_of_the_explanation(opened):
     found = treefold.explain("b4")
-    page = opened(view("b4", algorithm="mtree", explained=found))
+    page = opened(view("b4", found, algorithm="mtree"))
     rows = page.page.locator(".summary .list button").all_inner_texts()
     worth, cost = found.links[0], found.failures[0]
     assert any(row.startswith(f"{worth.link} and") and f"+{worth.gain_fraction * 100:.1f}" in row for row in rows)
@@ -22,7 +22,7 @@ def test_the_tables_and_the_colours_are_those_of_the_explanation(opened):
 
 
 def test_a_failure_that_cuts_the_network_is_told_as_such(opened):
-    page = opened(view("line:4", algorithm="mtree", explained=treefold.explain("line:4")))
+    page = opened(view("line:4", treefold.explain("line:4"), algorithm="mtree"))
     assert "nothing can be sent" in page.text(".summary")
     assert "these must grow together: GPU0 - GPU1" in page.text(".summary")
     assert "cut" in page.text(".legend")

@@ -1,5 +1,6 @@
 """What pages say is what Python says, and everything that can be clicked, pressed and dragged works."""
 
+import json
 import math
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_two_plans_share_a_clock(opened):
     assert page.page.locator(".pane").count() == page.page.locator(".timeline").count() == 2
     times = page.fact("Time", 0), page.fact("Time", 1)
     assert times[0] > 4 * times[1]
-    assert f"{times[0] / times[1]:.3g} times as long" in page.text('.summary[data-pane="0"]')
+    assert f"{times[0] / times[1]:.3g} times as long" in page.text(".verdict")
     page.press("End")
     assert page.text(".moment").startswith("148")
 
@@ -105,14 +106,96 @@ def test_the_pointer_finds_nodes_and_links(opened):
     found = set()
     for part in range(4, 97, 2):
         for shift in (-4, 0, 4):
-            page.page.mouse.move(box["x"] + box["width"] * part / 100, box["y"] + (box["height"] - 22) / 2 + shift)
+            page.page.mouse.move(box["x"] + box["width"] * part / 100, box["y"] + box["height"] / 2 + shift)
             if page.page.locator(".tooltip").is_visible():
                 found.add(page.text(".tooltip b"))
     assert {"GPU0", "GPU1", "GPU2"} <= found
     assert any("→" in name for name in found)
-    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + (box["height"] - 22) / 2)
+    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert page.text(".details h2") == "GPU1"
     assert "rank 1" in page.text(".details")
+
+
+def test_a_tree_under_the_pointer_says_what_it_is_and_is_emphasised(opened):
+    plan = treefold.plan("torus:4x4", "multitree")
+    page = opened(view(plan, size_bytes="1MiB"), 'selected={"kind":"node","at":5,"pane":0}')
+    before = _pixels(page)
+    page.page.hover(".details .chip")
+    page.settle()
+    said = page.text(".tooltip")
+    assert "Tree 5" in said and "root GPU5" in said and "64\u00a0KiB" in said
+    assert f"{_depth(plan, 5)} edges deep, steps 1 to 10" in said
+    assert np.abs(_pixels(page) - before).mean() > 0.005
+    page.page.click(".details .chip")
+    page.settle()
+    assert page.text(".details h2") == "Tree 5"
+    assert page.fact("Depth") == _depth(plan, 5)
+
+
+def test_the_legend_has_the_colours_of_the_chosen_trees(opened):
+    page = opened(view("torus:4x4", algorithm="multitree", size_bytes="1MiB"), "trees=[2,5]")
+    assert page.page.locator(".legend [data-tree]").all_inner_texts() == ["tree 2", "tree 5"]
+    before = _pixels(page)
+    page.page.hover(".legend [data-tree='5']")
+    page.settle()
+    assert "root GPU5" in page.text(".tooltip")
+    assert np.abs(_pixels(page) - before).mean() > 0.002
+    page.page.click(".legend [data-tree='2']")
+    page.settle()
+    assert page.text(".details h2") == "Tree 2"
+
+
+def test_an_edge_of_a_drawn_tree_finds_its_tree(opened):
+    page = opened(view("line:3", algorithm="dbtree", size_bytes="1MiB"), "trees=[1]")
+    box = page.page.locator(".picture").bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 2 - 70, box["y"] + box["height"] / 2)
+    page.page.wait_for_selector(".tooltip:visible")
+    assert "Tree 1" in page.text(".tooltip")
+    page.page.mouse.click(box["x"] + box["width"] / 2 - 70, box["y"] + box["height"] / 2)
+    page.settle()
+    assert page.text(".details h2") == "Tree 1"
+
+
+def _depth(plan: treefold.Plan, tree: int) -> int:
+    """Return the most edges between a root and a rank, by the broadcast half of the tree."""
+    columns = plan.columns()
+    start, end = columns["half_start"][2 * tree + 1 : 2 * tree + 3]
+    lanes = columns["edge_lane"][start:end]
+    parents = dict(zip(columns["lane_target"][lanes], columns["lane_source"][lanes], strict=True))
+    depths = []
+    for node in parents:
+        way = [node]
+        while way[-1] in parents:
+            way.append(parents[way[-1]])
+        depths.append(len(way) - 1)
+    return max(depths)
+
+
+_SITES = {
+    "format": "treefold-topology",
+    "version": 1,
+    "name": "sites",
+    "nodes": [
+        *[{"name": each, "latitude": 48 + at, "longitude": 2 + 3 * at} for at, each in enumerate("abc")],
+        {"name": "lost"},
+        {"name": "adds", "kind": "switch", "reduces": True, "multicasts": True, "latitude": 50, "longitude": 4},
+    ],
+    "links": [
+        {"source": "adds", "target": each, "bandwidth_Bps": 1e10, "latency_s": 1e-6, "both_ways": True}
+        for each in ("a", "b", "c", "lost")
+    ],
+}
+
+
+def test_guessed_places_and_reducing_switches_are_named(opened):
+    network = treefold.Topology.from_json(json.dumps(_SITES))
+    page = opened(view(network, algorithm="multitree", size_bytes="1MiB"))
+    legend = page.text(".legend")
+    for name in ("accelerator", "switch that reduces", "place guessed"):
+        assert name in legend
+    page.show(selected='{"kind":"node","at":3,"pane":0}')
+    assert "guessed" in page.text(".details")
+    assert "place guessed" not in opened(view("torus:4x4", size_bytes="1MiB")).text(".legend")
 
 
 def test_filters_show_a_tree_and_refuse_what_is_none(opened):
@@ -188,6 +271,69 @@ def test_the_picture_can_be_saved(opened, name):
     assert len(content) > 5_000
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_png_is_what_is_on_the_screen(opened, theme):
+    made = view("torus:4x4", algorithm="ring,multitree", size_bytes="1MiB")
+    page = opened(made, f'time=2e-5&theme="{theme}"&selected={{"kind":"node","at":3,"pane":1}}')
+    with page.page.expect_download() as download:
+        page.page.click("text=PNG")
+    saved = imread(download.value.path())[..., :3]
+    page.page.screenshot(path=page.path("screen.png"))
+    screen = imread(page.path("screen.png"))[..., :3]
+    assert saved.shape == screen.shape
+    for part in ("h1", ".picture", ".legend", ".moment", ".ruler", ".timelines"):
+        x, y, width, height = (round(page.page.locator(part).first.bounding_box()[key]) for key in _BOX)
+        one, other = (picture[y : y + height, x : x + width] for picture in (saved, screen))
+        assert other.std() > 0.01, part
+        assert np.abs(one - other).mean() < 0.02, part
+
+
+_BOX = ("x", "y", "width", "height")
+
+
+def test_a_picture_goes_on_without_the_gpu_that_is_taken_away(opened):
+    made = view("torus:4x4", algorithm="multitree", size_bytes="1MiB")
+    page = opened(made, "time=2e-5", before=_WITH_SOFTWARE)
+    assert page.page.get_attribute(".picture", "data-painter") == "gpu"
+    before = _pixels(page)
+    page.said.clear()  # the driver speaks of its performance
+    page.page.evaluate(
+        "const gl = document.querySelector('.picture canvas').getContext('webgl2');"
+        "gl.getExtension('WEBGL_lose_context').loseContext();"
+    )
+    page.page.wait_for_selector(".picture[data-painter=canvas]")
+    page.settle()
+    assert np.abs(_pixels(page) - before).mean() < 0.01
+    page.press("End")
+    assert np.abs(_pixels(page) - before).mean() > 0.001
+    assert not any("error" in said.lower() for said in page.said)
+
+
+@pytest.mark.parametrize("network", ["torus:8x8", "torus:4x4x4"])
+def test_zoom_and_turn_are_kept_in_the_address(opened, network):
+    page = opened(view(network, algorithm="ring,multitree", size_bytes="1MiB"))
+    box = page.page.locator(".picture").nth(1).bounding_box()
+    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
+    whole = _pixels(page, 1)
+    page.page.mouse.move(x, y)
+    page.page.mouse.wheel(0, -300)
+    page.page.mouse.down()
+    page.page.mouse.move(x + 60, y + 40, steps=4)
+    page.page.mouse.up()
+    page.page.mouse.move(1, 1)
+    page.page.wait_for_timeout(300)
+    shown, other = _pixels(page, 1), _pixels(page, 0)
+    assert np.abs(shown - whole).mean() > 0.01
+    page.page.reload()
+    page.page.wait_for_selector("#app[data-ready]")
+    page.settle()
+    assert np.abs(_pixels(page, 1) - shown).mean() < 0.002
+    assert np.abs(_pixels(page, 0) - other).mean() < 0.002
+    page.press("0")
+    assert np.abs(_pixels(page, 1) - whole).mean() < 0.002
+    assert "cameras" not in _hash(page)
+
+
 def test_names_with_markup_stay_text_and_nothing_runs(opened):
     evil = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=2">"\'&'
     network = treefold.topology("ring:4").renamed(evil, nodes={"GPU0": evil})
@@ -205,8 +351,8 @@ def test_names_with_markup_stay_text_and_nothing_runs(opened):
     page.said.clear()
 
 
-def _pixels(page) -> np.ndarray:
-    page.page.locator(".picture").screenshot(path=page.path("shot.png"))
+def _pixels(page, pane: int = 0) -> np.ndarray:
+    page.page.locator(".picture").nth(pane).screenshot(path=page.path("shot.png"))
     return imread(page.path("shot.png"))[..., :3]
 
 
@@ -219,7 +365,7 @@ def test_the_gpu_and_the_canvas_draw_the_same(opened, browser, browser_without_w
         "canvas": opened(made, state, within=browser_without_webgl),
     }
     for painter, page in pages.items():
-        assert page.page.get_attribute(".panes", "data-painter") == painter
+        assert page.page.get_attribute(".picture", "data-painter") == painter
     gpu, canvas = (_pixels(page) for page in pages.values())
     assert len(np.unique(canvas.reshape(-1, 3), axis=0)) > 50
     assert np.abs(gpu - canvas).mean() < 0.01

@@ -46,8 +46,8 @@ def test_other_views_look_different(opened):
 
 
 def shot(page: BrowserPage) -> np.ndarray:
-    """Return the pictures of the networks, without the words beside them."""
-    return imread(io.BytesIO(page.locator(".panes").screenshot()))[..., :3]
+    """Return the pictures of the networks and their legend, without the words beside them."""
+    return imread(io.BytesIO(page.locator(".stage").screenshot()))[..., :3]
 
 
 def _different(now: np.ndarray, name: str) -> float:

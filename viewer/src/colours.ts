@@ -1,6 +1,7 @@
 // Colours that colour-blind people can tell apart, in light and in dark.
 //
-// Categories have those of Okabe and Ito (2008). Ordered values go through lightness, as in cividis (Nuñez et al. 2018).
+// Categories have those of Okabe and Ito (2008). Ordered values go through lightness, as in cividis (Nuñez et al.
+// 2018).
 
 export type Rgb = readonly [number, number, number];
 
@@ -70,7 +71,9 @@ export function category(number: number, theme: Theme): Rgb {
 
 // From nearly the paper to the strongest, so that busy links stand out on either paper.
 const HEAT: Rgb[] = [[226, 229, 234], [168, 190, 214], [92, 135, 186], [150, 92, 120], [196, 62, 38], [110, 16, 20]];
-const HEAT_DARK: Rgb[] = [[48, 54, 62], [50, 84, 128], [74, 122, 176], [176, 120, 130], [240, 130, 60], [255, 228, 120]];
+const HEAT_DARK: Rgb[] = [
+  [48, 54, 62], [50, 84, 128], [74, 122, 176], [176, 120, 130], [240, 130, 60], [255, 228, 120],
+];
 const ORDER: Rgb[] = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [234, 205, 60]];
 
 /** Return the colour of a share between 0 and 1, pale for little and strong for much. */

@@ -23,7 +23,8 @@ export function findingsOf(explained: Explained | null, links: number, nodes: nu
   if (!explained) return null;
   const gains = new Float64Array(links);
   for (const each of explained.links) for (const link of each.links) gains[link] = each.gain;
-  return { explained, gains, largestGain: gains.reduce((most, each) => Math.max(most, each), 0), costs: costsOf(explained, links, nodes) };
+  const largestGain = gains.reduce((most, each) => Math.max(most, each), 0);
+  return { explained, gains, largestGain, costs: costsOf(explained, links, nodes) };
 }
 
 function costsOf(explained: Explained, links: number, nodes: number): Costs {

@@ -51,7 +51,8 @@ export function outlineOf(document: Document, at: number, net: Columns): Model {
     "edge_reduces", "edge_lane", "edge_step", "edge_transfer", "edge_chunks", "path", "heat"];
   const columns: Columns = Object.fromEntries(names.map((name) => [name, none]));
   const links = net.source.length;
-  const empty = { ...columns, lane_start: new Uint32Array(1), busy_s: new Float64Array(links), used: new Float64Array(links) };
+  const idle = { busy_s: new Float64Array(links), used: new Float64Array(links) };
+  const empty = { ...columns, ...idle, lane_start: new Uint32Array(1) };
   return { ...builtOf(document, { ...document.scenes[at], series: [] }, net, empty), isRead: false };
 }
 
@@ -178,6 +179,13 @@ export function nodeName(model: Model, node: number): string {
   return model.network.nodes[node];
 }
 
+/** Return what a node is, in words. */
+export function kindOf({ network }: Model, node: number): string {
+  const rank = network.ranks[node];
+  if (network.kinds[node] !== "accelerator") return network.kinds[node];
+  return rank < 0 ? "idle accelerator" : `rank ${rank}`;
+}
+
 export function linkName(model: Model, link: number): string {
   return `${nodeName(model, model.net.source[link])} → ${nodeName(model, model.net.target[link])}`;
 }
@@ -186,6 +194,21 @@ export function transferName(model: Model, transfer: number): string {
   const { lanes } = model.transfers;
   const lane = laneOf(model.transfers, transfer);
   return `${nodeName(model, lanes.source[lane])} → ${nodeName(model, lanes.target[lane])}`;
+}
+
+/** Return the transfers that waited for a transfer. */
+export function followersOf(model: Model, transfer: number): number[] {
+  const found: number[] = [];
+  const { cause, count } = model.transfers;
+  for (let at = 0; at < count && found.length < 200; at++) if (cause[at] === transfer) found.push(at);
+  return found;
+}
+
+/** Return when a transfer let another go, and whether by its data, which the other sends on, or by leaving the link. */
+export function endOf(model: Model, from: number, to: number): { end: number; isData: boolean } {
+  const { lanes, sent, received } = model.transfers;
+  const isData = lanes.target[laneOf(model.transfers, from)] === lanes.source[laneOf(model.transfers, to)];
+  return { end: isData ? received[from] : sent[from], isData };
 }
 
 export function stepOf(model: Model, transfer: number): number {

@@ -3,6 +3,19 @@
 export type ColourBy = "busy" | "tree" | "step" | "chunk" | "limit" | "worth" | "failures" | `series:${string}`;
 export type Half = "both" | "reduce" | "broadcast";
 export type Selected = { kind: "node" | "link" | "transfer" | "tree"; at: number; pane: number };
+/** What is under the pointer, and where the pointer is. */
+export type Pointed = Selected & { x: number; y: number };
+
+/** How a picture is looked at: how much larger than at first, what of its layout is in the middle, how it is turned. */
+export interface Camera {
+  zoom: number;
+  x: number;
+  y: number;
+  yaw: number;
+  pitch: number;
+}
+
+export const [LEAST_ZOOM, MOST_ZOOM] = [0.3, 60];
 
 export interface State {
   /** The scenes that are shown, one or two. */
@@ -23,7 +36,11 @@ export interface State {
   phase: number | null;
   step: number | null;
   path: boolean;
+  /** How the picture of each pane is looked at; all of it is shown if there is none. */
+  cameras: (Camera | null)[];
   selected: Selected | null;
+  /** What is under the pointer; no link brings it back. */
+  pointed: Pointed | null;
   theme: "light" | "dark";
 }
 
@@ -42,7 +59,9 @@ export function firstState(shown: number[], colour: ColourBy): State {
     phase: null,
     step: null,
     path: false,
+    cameras: [],
     selected: null,
+    pointed: null,
     theme: dark ? "dark" : "light",
   };
 }
@@ -69,12 +88,15 @@ export class Store {
 
 /** Return the change to other scenes: what names a thing or a moment of the old ones is forgotten. */
 export function switchedTo(shown: number[]): Partial<State> {
-  return { shown, time: 0, playing: false, selected: null, trees: null, step: null, phase: null, zoom: null, window: null };
+  const filters = { trees: null, step: null, phase: null };
+  const things = { selected: null, pointed: null, ...filters };
+  return { shown, time: 0, playing: false, ...things, zoom: null, window: null, cameras: [] };
 }
 
 /** Return what must change so that all moments lie within the time of what is shown. */
 export function within(state: State, longest: number): Partial<State> {
-  const isIn = (part: [number, number] | null) => !part || (part[1] <= longest * 1.001 && part[1] - part[0] >= longest * 1e-6);
+  const isIn = (part: [number, number] | null) =>
+    !part || (part[1] <= longest * 1.001 && part[1] - part[0] >= longest * 1e-6);
   return {
     time: Math.min(state.time, longest),
     zoom: isIn(state.zoom) ? state.zoom : null,
@@ -86,11 +108,14 @@ function same(one: unknown, other: unknown): boolean {
   return Object.is(one, other) || JSON.stringify(one) === JSON.stringify(other);
 }
 
+/** What is not kept. */
+const PASSING = new Set<keyof State>(["playing", "pointed"]);
+
 /** Return the hash that brings back a state; what is as at first is left out. */
 export function hashOf(state: State, first: State): string {
   const parts = new URLSearchParams();
   for (const name of Object.keys(state) as (keyof State)[]) {
-    if (name === "playing" || same(state[name], first[name])) continue;
+    if (PASSING.has(name) || same(state[name], first[name])) continue;
     parts.set(name, JSON.stringify(state[name]));
   }
   return parts.toString();
@@ -100,10 +125,10 @@ export function hashOf(state: State, first: State): string {
 export function fromHash(hash: string, first: State, scenes: number): Partial<State> {
   const change: Record<string, unknown> = {};
   for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
-    if (!(name in first) || name === "playing") continue;
+    if (!Object.hasOwn(first, name)) continue;
     try {
       const value: unknown = JSON.parse(text);
-      if (isValid(name as keyof State, value, scenes)) change[name] = value;
+      if (CHECKS[name as keyof State](value, scenes)) change[name] = value;
     } catch {
       // A hash that somebody typed; the rest of it may be right.
     }
@@ -113,41 +138,41 @@ export function fromHash(hash: string, first: State, scenes: number): Partial<St
 
 const COLOUR = /^(busy|tree|step|chunk|limit|worth|failures|series:[\w-]+)$/;
 
-function isValid(name: keyof State, value: unknown, scenes: number): boolean {
-  const whole = (each: unknown, below = Infinity) => Number.isInteger(each) && Number(each) >= 0 && Number(each) < below;
-  const numbers = (each: unknown, count: number) =>
-    Array.isArray(each) && each.length === count && each.every(Number.isFinite) && each[0] < each[1];
-  switch (name) {
-    case "shown":
-      return Array.isArray(value) && [1, 2].includes(value.length) && value.every((each) => whole(each, scenes));
-    case "time":
-      return Number.isFinite(value) && Number(value) >= 0;
-    case "duration":
-      return Number.isFinite(value) && Number(value) > 0;
-    case "window":
-    case "zoom":
-      return value === null || numbers(value, 2);
-    case "colour":
-      return COLOUR.test(String(value));
-    case "trees":
-      return value === null || typeof value === "string" || (Array.isArray(value) && value.every((each) => whole(each)));
-    case "half":
-      return ["both", "reduce", "broadcast"].includes(String(value));
-    case "phase":
-    case "step":
-      return value === null || whole(value);
-    case "path":
-      return typeof value === "boolean";
-    case "theme":
-      return value === "light" || value === "dark";
-    case "selected":
-      return value === null || isSelected(value);
-    default:
-      return false;
-  }
-}
+type Check = (value: unknown, scenes: number) => boolean;
+
+const isWhole = (value: unknown, below = Infinity) =>
+  Number.isInteger(value) && Number(value) >= 0 && Number(value) < below;
+const isList = (value: unknown, check: (each: unknown) => boolean): value is unknown[] =>
+  Array.isArray(value) && value.every(check);
+const isPart: Check = (value) =>
+  value === null || (isList(value, Number.isFinite) && value.length === 2 && Number(value[0]) < Number(value[1]));
+const isNumber: Check = (value) => value === null || isWhole(value);
+
+const CHECKS: Record<keyof State, Check> = {
+  shown: (value, scenes) => isList(value, (each) => isWhole(each, scenes)) && [1, 2].includes(value.length),
+  time: (value) => Number.isFinite(value) && Number(value) >= 0,
+  playing: () => false,
+  pointed: () => false,
+  duration: (value) => Number.isFinite(value) && Number(value) > 0,
+  window: isPart,
+  zoom: isPart,
+  colour: (value) => COLOUR.test(String(value)),
+  trees: (value) => value === null || typeof value === "string" || isList(value, (each) => isWhole(each)),
+  half: (value) => ["both", "reduce", "broadcast"].includes(String(value)),
+  phase: isNumber,
+  step: isNumber,
+  path: (value) => typeof value === "boolean",
+  cameras: (value) => isList(value, (each) => each === null || isCamera(each)) && value.length <= 2,
+  selected: (value) => value === null || isSelected(value),
+  theme: (value) => value === "light" || value === "dark",
+};
 
 function isSelected(value: unknown): boolean {
   const { kind, at, pane } = (value ?? {}) as Selected;
-  return ["node", "link", "transfer", "tree"].includes(kind) && Number.isInteger(at) && at >= 0 && [0, 1].includes(pane);
+  return ["node", "link", "transfer", "tree"].includes(kind) && isWhole(at) && [0, 1].includes(pane);
+}
+
+function isCamera(value: unknown): boolean {
+  const { zoom, x, y, yaw, pitch } = (value ?? {}) as Camera;
+  return [zoom, x, y, yaw, pitch].every(Number.isFinite) && zoom >= LEAST_ZOOM && zoom <= MOST_ZOOM;
 }

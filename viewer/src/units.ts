@@ -22,7 +22,8 @@ export function rate(bytesPerSecond: number): string {
 
 export function share(fraction: number): string {
   const percent = fraction * 100;
-  return `${percent >= 99.95 || percent === 0 ? Math.round(percent) : percent.toPrecision(percent < 10 ? 2 : 3)}\u00a0%`;
+  const isWhole = percent >= 99.95 || percent === 0;
+  return `${isWhole ? Math.round(percent) : percent.toPrecision(percent < 10 ? 2 : 3)}\u00a0%`;
 }
 
 /** Return a count with its noun, such as `1 tree` or `12 trees`. */

@@ -133,6 +133,6 @@ def _write_page(output: Path, network: _core.Topology, found: Explanation, root:
         raise TreefoldError(f"there is no plan for a page to show: {found.now.problem}")
     asked: dict[str, Any] = {"collective": found.collective, "size_bytes": found.size_bytes, "root": root}
     with working("writing"):
-        page = viewing.view(network, algorithm=found.now.algorithm, explained=found, **asked)
+        page = viewing.view(network, found, algorithm=found.now.algorithm, **asked)
         page.save(output)
     notify(f"wrote {output}; open it in a browser")

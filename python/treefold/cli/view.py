@@ -120,6 +120,7 @@ def view(
             size_bytes=shown.size if shown.size or not measured else measured[0].size_bytes,
             simulator=simulator_options.asked("flow").named,
             link_model=networks.link_model_of(simulator_options.link_model),
+            names=[*sources, *[str(shown.trace)] * len(measured)],
             **({} if are_plans else what.asked() | planner.asked()),
         )
     if shown.output is None:

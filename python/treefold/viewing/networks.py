@@ -11,6 +11,9 @@ from treefold._core import Node, Topology
 from treefold.layouts import Layout, layout
 from treefold.viewing.built import asset
 
+TURN = (0.55, 0.42)
+"""How layouts of three dimensions are turned at first, about the vertical and towards the eye, in radians."""
+
 
 def network_document(network: Topology) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the document of a network, and its columns; `viewer/src/data/format.ts` explains both."""
@@ -21,6 +24,7 @@ def network_document(network: Topology) -> tuple[dict[str, Any], dict[str, NDArr
     document = {
         "name": network.name,
         "layout": placed.kind,
+        "turn": TURN,
         "coasts": _coasts() if placed.kind == "map" else [],
         "nodes": [node.name for node in nodes],
         "ranks": [-1 if node.rank is None else node.rank for node in nodes],

@@ -42,8 +42,18 @@ class Scene:
     plan: Plan
     trace: Trace
     prediction: Prediction | None
-    """The prediction; None if the trace was measured."""
+    """The prediction; None if the trace was given."""
     explained: Explanation | None = None
+
+    @property
+    def source(self) -> str:
+        """The simulator that found the time, `measured`, or `trace` for a given trace that tells of no clocks.
+
+        Only measured traces say how far clocks may have been apart, and no two clocks agree to the last digit.
+        """
+        if self.prediction is not None:
+            return self.prediction.simulator
+        return "measured" if self.trace.clock_uncertainty_s > 0 else "trace"
 
     @cached_property
     def columns(self) -> Columns:
@@ -79,7 +89,7 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "algorithm": plan.algorithm,
         "collective": plan.collective,
         "size_bytes": scene.trace.size_bytes,
-        "simulator": "measured" if scene.prediction is None else scene.prediction.simulator,
+        "simulator": scene.source,
         "time_s": trace.time_s,
         "clock_uncertainty_s": trace.clock_uncertainty_s,
         **_limit(scene),

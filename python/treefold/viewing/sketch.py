@@ -14,12 +14,12 @@ from treefold import html, plans
 from treefold._core import Plan, Topology, Trace
 from treefold.layouts import layout
 from treefold.networks import describe
+from treefold.viewing.networks import TURN
 
 _SIDE, _MARGIN = 340.0, 14.0
 _MOST_LINKS = 3_000
 """A sketch of more links would be large, and a blot."""
 _IDLE, _BUSIEST, _NODE, _SWITCH = "#b8c0ca", "#b3261e", "#34404c", "#848e9c"
-_YAW, _PITCH = 0.55, 0.42
 
 
 def of_topology(network: Topology) -> str:
@@ -97,12 +97,12 @@ def _points(network: Topology) -> tuple[NDArray[np.float64], NDArray[np.float64]
 def _flat(positions: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return positions of three dimensions as they are seen from the side and above; y goes downwards."""
     x, y, z = positions.T
-    depth = z * math.cos(_YAW) - x * math.sin(_YAW)
     if not np.any(z):
         return np.column_stack([x, -y])
-    return np.column_stack(
-        [x * math.cos(_YAW) + z * math.sin(_YAW), -(y * math.cos(_PITCH) - depth * math.sin(_PITCH))]
-    )
+    yaw, pitch = TURN
+    depth = z * math.cos(yaw) - x * math.sin(yaw)
+    across = x * math.cos(yaw) + z * math.sin(yaw)
+    return np.column_stack([across, -(y * math.cos(pitch) - depth * math.sin(pitch))])
 
 
 def _line(start: NDArray[np.float64], end: NDArray[np.float64], look: str) -> str:

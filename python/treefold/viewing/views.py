@@ -1,5 +1,6 @@
 """Makes pages of plans and networks."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,24 +16,24 @@ from treefold.viewing.explained import check_explains
 from treefold.viewing.pages import Page
 from treefold.viewing.scenes import Scene
 
-Source = Plan | Trace | Topology | str
+Shown = Plan | Trace | Topology | str
 
 
 def view(
-    *sources: Source,
+    *sources: Shown | Explanation,
     algorithm: str | Sequence[str] = "auto",
     size_bytes: int | str | Sequence[int | str] | None = None,
     simulator: str | Machine = "flow",
     link_model: str = "propagation",
     title: str | None = None,
-    explained: Explanation | None = None,
+    names: Sequence[str] | None = None,
     **asked: Any,
 ) -> Page:
     """Return a page that shows plans as they move, for any browser and for notebooks.
 
     Args:
         sources: Plans; traces, such as those of `treefold.load_trace`; or networks (a `Topology`, a spec, or the path
-            of a file) that are planned for.
+            of a file) that are planned for. Beside them may stand what `treefold.explain` found out about the network.
         algorithm: The algorithms that plan for the networks, for example `ring,multitree`; by default `auto`.
         size_bytes: The size of the vector, in bytes or as a text with a unit such as `1MiB`, or several: a list, or
             `32KiB:64MiB`, where each is twice the one before. By default that of each plan. A page with several
@@ -40,34 +41,36 @@ def view(
         simulator: The simulator: `flow` or `packet`, or a `treefold.Machine`.
         link_model: The meaning of a link's latency, as for `treefold.trace`.
         title: The title of the page; by default the networks and algorithms.
-        explained: What `treefold.explain` found out about the network, which the page shows, too.
+        names: A name for each source, which is shown where algorithm, size and network do not tell plans apart. By
+            default such plans are numbered.
         asked: What else `treefold.plan` is asked for the networks, such as `collective`.
 
     Raises:
-        TreefoldError: If nothing is given to show, a network or a size is none, or the simulator has no trace.
+        TreefoldError: If nothing is given to show, a network or a size is none, the simulator has no trace, or there
+            are not as many names as sources.
 
     Example:
         >>> treefold.view("torus:4x4", algorithm="ring,multitree", size_bytes="1MiB")
         Page(torus:4x4: ring, multitree)
 
     """
-    if not sources:
+    shown = [source for source in sources if not isinstance(source, Explanation)]
+    explained = [source for source in sources if isinstance(source, Explanation)]
+    if not shown:
         raise TreefoldError("there is nothing to view; give a plan, or a network such as torus:8x8")
-    names, used, sizes = _names(algorithm), simulator_of(simulator, "flow"), _sizes(size_bytes)
-    if asked and all(isinstance(source, Plan | Trace) for source in sources):
+    algorithms, used, sizes = _names(algorithm), simulator_of(simulator, "flow"), _sizes(size_bytes)
+    named = _named(shown, names)
+    if asked and all(isinstance(source, Plan | Trace) for source in shown):
         raise TreefoldError(f"{next(iter(asked))} is asked of a network, and these are plans; drop it")
-    scenes: list[Scene] = []
-    planned = [(source, size) for size in sizes for source in sources if not isinstance(source, Trace)]
-    for number, (source, size) in enumerate(planned):
+    scenes: list[tuple[str, Scene]] = []
+    planned = [(name, source, size) for size in sizes for name, source in named if not isinstance(source, Trace)]
+    for number, (name, source, size) in enumerate(planned):
         with progress.working_on(f"plan {number + 1} of {len(planned)}", number / len(planned), 1 / len(planned)):
-            for plan in _planned(source, names, {"size_bytes": size, "simulator": used.name, **asked}):
-                scenes.append(_simulated(plan, size, used, link_model))
-    scenes += [_of_trace(source) for source in sources if isinstance(source, Trace)]
-    if explained is not None:
-        for scene in scenes:
-            check_explains(explained, scene.plan.topology)
-        scenes = [replace(scene, explained=explained) for scene in scenes]
-    return Page(_title(scenes) if title is None else str(title), _labelled(scenes))
+            for plan in _planned(source, algorithms, {"size_bytes": size, "simulator": used.name, **asked}):
+                scenes.append((name, _simulated(plan, size, used, link_model)))
+    scenes += [(name, _of_trace(source)) for name, source in named if isinstance(source, Trace)]
+    scenes = [(name, _explained(scene, explained)) for name, scene in scenes]
+    return Page(_title([scene for _, scene in scenes]) if title is None else str(title), _labelled(scenes))
 
 
 def _names(algorithm: str | Sequence[str]) -> list[str]:
@@ -76,6 +79,15 @@ def _names(algorithm: str | Sequence[str]) -> list[str]:
     if not given:
         raise TreefoldError("no algorithm is named; name at least one, such as multitree")
     return list(dict.fromkeys(checks.name("algorithm", each, auto.names()) for each in given))
+
+
+def _named(sources: Sequence[Shown], names: Sequence[str] | None) -> list[tuple[str, Shown]]:
+    if names is None:
+        return [("", source) for source in sources]
+    if isinstance(names, str) or len(names) != len(sources):
+        given = 1 if isinstance(names, str) else len(names)
+        raise TreefoldError(f"names has {given} for {len(sources)} sources; give a list with a name for each")
+    return [(str(name), source) for name, source in zip(names, sources, strict=True)]
 
 
 def _sizes(given: int | str | Sequence[int | str] | None) -> Sequence[int | None]:
@@ -108,15 +120,43 @@ def _of_trace(trace: Trace) -> Scene:
     return Scene(f"{trace.plan.algorithm}, {format_size(trace.size_bytes)}", trace.plan, trace, None)
 
 
-def _labelled(scenes: Sequence[Scene]) -> tuple[Scene, ...]:
-    """Return the scenes with labels that also say the network, and what is predicted, where that differs."""
-    has_measured = any(scene.prediction is None for scene in scenes)
-    before = {True: "predicted: " if has_measured else "", False: "measured: "}
+def _explained(scene: Scene, found: Sequence[Explanation]) -> Scene:
+    """Return a scene with the explanation of its network, if there is one; none may be of another network."""
+    for each in found:
+        check_explains(each, scene.plan.topology)
+    return replace(scene, explained=found[0]) if found else scene
+
+
+def _labelled(named: Sequence[tuple[str, Scene]]) -> tuple[Scene, ...]:
+    """Return the scenes with labels that also say what differs: network, what was measured, name, or a number."""
+    scenes = [scene for _, scene in named]
+    is_mixed = any(scene.prediction is None for scene in scenes)
     has_networks = len({scene.plan.topology.name for scene in scenes}) > 1
-    after = {scene: f", {scene.plan.topology.name}" if has_networks else "" for scene in scenes}
-    return tuple(
-        replace(scene, label=f"{before[scene.prediction is not None]}{scene.label}{after[scene]}") for scene in scenes
-    )
+    labels = [
+        (_KINDS.get(scene.source, "predicted: ") if is_mixed else "")
+        + scene.label
+        + (f", {scene.plan.topology.name}" if has_networks else "")
+        for scene in scenes
+    ]
+    told_apart = _told_apart(_told_apart(labels, [name for name, _ in named]))
+    return tuple(replace(scene, label=label) for scene, label in zip(scenes, told_apart, strict=True))
+
+
+_KINDS = {"measured": "measured: ", "trace": "trace: "}
+
+
+def _told_apart(labels: Sequence[str], by: Sequence[str] | None = None) -> list[str]:
+    """Return labels in which those that are equal end in a name, if there is one, or in numbers if none are given."""
+    seen: Counter[str] = Counter()
+    counts = Counter(labels)
+    endings = []
+    for label in labels:
+        seen[label] += 1
+        endings.append(str(seen[label]))
+    return [
+        f"{label} ({end})" if counts[label] > 1 and end else label
+        for label, end in zip(labels, endings if by is None else by, strict=True)
+    ]
 
 
 def _title(scenes: Sequence[Scene]) -> str:

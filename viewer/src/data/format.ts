@@ -3,18 +3,20 @@
 // Numbers that come by the thousand are columns: typed arrays in compressed blocks (`columns.ts`).
 
 /** Where a network's nodes stand; `treefold.layouts` chooses. */
-export type LayoutKind = "line" | "ring" | "grid" | "space" | "layers" | "map" | "force";
+type LayoutKind = "line" | "ring" | "grid" | "space" | "layers" | "map" | "force";
 
 export interface Network {
   name: string;
   layout: LayoutKind;
+  /** How three dimensions are turned at first, as a yaw and a pitch in radians. */
+  turn: [number, number];
   /** For maps: lines of coasts, each a list of longitudes and latitudes in turn. */
   coasts: number[][];
   /** Names of nodes. */
   nodes: string[];
   /** The rank of each node, or -1. */
   ranks: number[];
-  /** `accelerator`, `switch`, or what the switch can do: `reduces`, `multicasts`. */
+  /** What each node is; a reducing switch adds up what comes in. */
   kinds: ("accelerator" | "switch" | "reducing switch")[];
   /** The nodes of a map whose place is guessed. */
   guessed: number[];
@@ -70,7 +72,7 @@ export interface Scene {
   algorithm: string;
   collective: string;
   size_bytes: number;
-  /** `analytic`, `flow`, `packet` or `measured`. */
+  /** `analytic`, `flow` or `packet`; `measured`; or `trace` for one that was given and is not known to be measured. */
   simulator: string;
   time_s: number;
   /** How far the clocks of a measured run may have been apart; 0 if it is simulated. */

@@ -39,7 +39,8 @@ export function transfersOf(scene: Scene, columns: Columns, links: number): Tran
   const tick = scene.time_s / 2 ** 30;
   const count = columns.gap?.length ?? 0;
   // Causes are distances back; 0 is none.
-  const cause = Uint32Array.from({ length: count }, (_, at) => (columns.cause[at] === 0 ? NONE : at - columns.cause[at]));
+  const causeOf = (at: number) => (columns.cause[at] === 0 ? NONE : at - columns.cause[at]);
+  const cause = Uint32Array.from({ length: count }, (_, at) => causeOf(at));
   const lanes = {
     source: columns.lane_source,
     target: columns.lane_target,

@@ -1,6 +1,6 @@
-// Draws with the browser's own canvas where there is no GPU, and labels everywhere.
-import { css, type Rgb } from "../colours";
-import { ARROW, CIRCLE, pixels, SQUARE, type Drawing, type Label, type Marks, type Segments, type View } from "./drawing";
+// Draws with the browser's own canvas where there is no GPU.
+import { css } from "../colours";
+import { ARROW, CIRCLE, DIAMOND, pixels, SQUARE, type Drawing, type Marks, type Segments, type View } from "./drawing";
 import type { Painter } from "./gl";
 
 export function canvasPainter(canvas: HTMLCanvasElement): Painter {
@@ -8,6 +8,7 @@ export function canvasPainter(canvas: HTMLCanvasElement): Painter {
   const still = document.createElement("canvas");
   let drawn = "";
   return {
+    isLost: () => false,
     draw(drawing, view, ratio, paper) {
       // The lowest layers, which are most of the picture, change only with the view: they are kept.
       const lower = drawing.layers.slice(0, KEPT);
@@ -68,7 +69,7 @@ function drawSegments(context: CanvasRenderingContext2D, segments: Segments, vie
   if (look) context.stroke();
 }
 
-function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View): void {
+export function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View): void {
   for (let at = 0; at < marks.count; at++) {
     const points = outline(marks, at, view);
     context.beginPath();
@@ -90,7 +91,7 @@ function drawMarks(context: CanvasRenderingContext2D, marks: Marks, view: View):
   }
 }
 
-/** Return the corners of a square or an arrow; null for what is round. */
+/** Return the corners of a square, a diamond or an arrow; null for what is round. */
 export function outline(marks: Marks, at: number, view: View): [number, number][] | null {
   const [x, y, towardsX, towardsY] = pixels(marks, at, view);
   const half = marks.sizes[at] / 2;
@@ -98,56 +99,11 @@ export function outline(marks: Marks, at: number, view: View): [number, number][
     const side = half * 0.88;
     return [[x - side, y - side], [x + side, y - side], [x + side, y + side], [x - side, y + side]];
   }
+  if (marks.shapes[at] === DIAMOND) return [[x - half, y], [x, y - half], [x + half, y], [x, y + half]];
   if (marks.shapes[at] !== ARROW) return null;
   const length = Math.hypot(towardsX - x, towardsY - y) || 1;
   const [ax, ay] = [(towardsX - x) / length, (towardsY - y) / length];
   const corner = (along: number, aside: number): [number, number] =>
     [x + half * (ax * along - ay * aside), y + half * (ay * along + ax * aside)];
   return [corner(1, 0), corner(-0.8, 0.8), corner(-0.8, -0.8)];
-}
-
-/** Return those labels that fit: in the picture, and not over another. */
-export function fittingLabels(labels: Label[], view: View): Label[] {
-  const taken = new Set<string>();
-  const fitting: Label[] = [];
-  for (const label of labels) {
-    const x = label.x * view.scale + view.x;
-    const y = label.y * view.scale + view.y + label.below;
-    const half = 3.4 * Math.min(label.text.length, 24) + 4;
-    if (x + half < 0 || y < 0 || x - half > view.width || y > view.height) continue;
-    const cells: string[] = [];
-    for (let column = Math.floor((x - half) / 12); column <= Math.floor((x + half) / 12); column++) {
-      for (const line of [Math.floor((y - 6) / 7), Math.floor(y / 7), Math.floor((y + 6) / 7)]) cells.push(`${column} ${line}`);
-    }
-    if (cells.some((cell) => taken.has(cell))) continue;
-    for (const cell of cells) taken.add(cell);
-    fitting.push(label);
-  }
-  return fitting;
-}
-
-/** Return a name as it is drawn: not longer than a line of the picture can bear. */
-export function shortLabel(text: string): string {
-  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
-}
-
-export const LABEL_FONT = "11px system-ui, sans-serif";
-
-export function drawLabels(canvas: HTMLCanvasElement, labels: Label[], view: View, ratio: number, ink: Rgb, paper: Rgb): void {
-  const context = canvas.getContext("2d")!;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, view.width, view.height);
-  context.font = LABEL_FONT;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineJoin = "round";
-  context.lineWidth = 3;
-  context.strokeStyle = css(paper, 0.85);
-  context.fillStyle = css(ink);
-  for (const label of fittingLabels(labels, view)) {
-    const [x, y] = [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
-    const text = shortLabel(label.text);
-    context.strokeText(text, x, y);
-    context.fillText(text, x, y);
-  }
 }

@@ -17,12 +17,13 @@ export interface Segments {
   colours: Uint8Array;
 }
 
-export type Shape = 0 | 1 | 2 | 3;
+export type Shape = 0 | 1 | 2 | 3 | 4;
 export const DISC: Shape = 0;
 export const SQUARE: Shape = 1;
 /** Points along the segment at `towards`. */
 export const ARROW: Shape = 2;
 export const CIRCLE: Shape = 3;
+export const DIAMOND: Shape = 4;
 
 export interface Marks {
   count: number;
@@ -39,7 +40,8 @@ export interface Label {
   x: number;
   y: number;
   text: string;
-  /** How far below the place it stands. */
+  /** How far to the right of the place its middle stands, and how far below. */
+  right: number;
   below: number;
 }
 

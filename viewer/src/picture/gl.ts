@@ -50,13 +50,23 @@ const MARK_COLOUR = `#version 300 es
     if (kind == 1.0) inside = radius * 0.88 - max(abs(at.x), abs(at.y));
     if (kind == 2.0) inside = min(at.x + radius * 0.8, (radius - at.x) * 0.45 - abs(at.y));
     if (kind == 3.0) inside = 1.25 - abs(radius - 1.25 - length(at));
+    if (kind == 4.0) inside = (radius - abs(at.x) - abs(at.y)) * 0.7071;
     colour = tint * clamp(inside * ratio + 0.5, 0.0, 1.0);
   }`;
 
 export interface Painter {
+  /** Whether it draws no more, since the GPU was taken away from it. */
+  isLost(): boolean;
   /** Give back what the GPU holds for it. */
   close(): void;
   draw(drawing: Drawing, view: View, ratio: number, paper: readonly [number, number, number]): void;
+}
+
+interface Held {
+  info: twgl.BufferInfo;
+  vao: WebGLVertexArrayObject | null;
+  room: number;
+  version: number;
 }
 
 const CORNERS = { numComponents: 2, data: new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]) };
@@ -71,7 +81,7 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
     marks: twgl.createProgramInfo(gl, [MARK, MARK_COLOUR]),
   };
   if (!programs.segments || !programs.marks) return null;
-  const buffers = new WeakMap<object, { info: twgl.BufferInfo; vao: WebGLVertexArrayObject | null; room: number; version: number }>();
+  const buffers = new WeakMap<object, Held>();
 
   function drawLayer(kind: "segments" | "marks", layer: Segments | Marks, uniforms: object): void {
     if (!layer.count) return;
@@ -96,6 +106,7 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
   }
 
   return {
+    isLost: () => gl.isContextLost(),
     draw(drawing, view, ratio, paper) {
       gl.viewport(0, 0, canvas.width, canvas.height);
       gl.clearColor(paper[0] / 255, paper[1] / 255, paper[2] / 255, 1);

@@ -1,10 +1,11 @@
 // The layers of a network's picture: coasts, links, trees, what moves at the moment, nodes, and what is selected.
-import type { Theme } from "../colours";
+import type { Rgb, Theme } from "../colours";
 import type { Column } from "../data/columns";
 import { NONE, startedBy } from "../data/transfers";
 import { edgeColour, isOfNetwork, linkColour, nodeColour, transferColour } from "../looks";
 import { edgesShown, laneOf, treesOf, type Model } from "../model";
-import type { State } from "../state";
+import type { Selected, State } from "../state";
+import { edgesOf } from "../tree";
 import * as drawing from "./drawing";
 import type { Places } from "./places";
 
@@ -13,6 +14,8 @@ export interface Layers {
   coasts: drawing.Segments;
   links: drawing.Segments;
   trees: drawing.Segments;
+  /** The tree of each of its segments. */
+  treeOf: number[];
   arrows: drawing.Marks;
   moving: drawing.Segments;
   messages: drawing.Marks;
@@ -28,6 +31,7 @@ export function layersFor(model: Model, places: Places): Layers {
     coasts: drawing.emptySegments(places.coasts.length / 4),
     links: drawing.emptySegments(places.segments.length / 4),
     trees: drawing.emptySegments(64),
+    treeOf: [],
     arrows: drawing.emptyMarks(64),
     moving: drawing.emptySegments(256),
     messages: drawing.emptyMarks(256),
@@ -53,6 +57,15 @@ export function layersOf(layers: Layers): drawing.Drawing["layers"] {
   ];
 }
 
+/** What layers are filled from. */
+interface Filling {
+  model: Model;
+  places: Places;
+  sizes: Sizes;
+  state: State;
+  theme: Theme;
+}
+
 /** Sizes in pixels, which grow as one zooms in. */
 export interface Sizes {
   node: number;
@@ -65,7 +78,8 @@ const COVER = 0.22;
 export function sizesAt(places: Places, scale: number): Sizes {
   const pixels = places.spacing * scale;
   const thin = (COVER * places.area * scale) / Math.max(places.length, 1e-9);
-  return { node: clamp(pixels * 0.26, 3, 20), link: clamp(Math.min(pixels * 0.08, thin), 0.7, 6) };
+  const room = Math.min(pixels * 0.26, places.apart * scale * 0.8);
+  return { node: clamp(room, 3, 20), link: clamp(Math.min(pixels * 0.08, thin), 0.7, 6) };
 }
 
 export function clamp(value: number, least: number, most: number): number {
@@ -82,10 +96,11 @@ function shiftOf(model: Model, link: number, sizes: Sizes): number {
 
 /** Return the segments of a link, as places of four numbers. */
 function* segmentsOf(places: Places, link: number): Generator<Float32Array> {
-  for (let at = places.starts[link]; at < places.starts[link + 1]; at++) yield places.segments.subarray(4 * at, 4 * at + 4);
+  const { starts, segments } = places;
+  for (let at = starts[link]; at < starts[link + 1]; at++) yield segments.subarray(4 * at, 4 * at + 4);
 }
 
-export function fillCoasts(layer: drawing.Segments, places: Places, theme: Theme): void {
+export function fillCoasts(layer: drawing.Segments, { places, theme }: Filling): void {
   drawing.restart(layer);
   for (let at = 0; at < places.coasts.length; at += 4) {
     drawing.addSegment(layer, places.coasts.subarray(at, at + 4), { width: 1, shift: 0, colour: theme.faint });
@@ -93,22 +108,24 @@ export function fillCoasts(layer: drawing.Segments, places: Places, theme: Theme
 }
 
 /** Fill in the links: their places, widths and colours. */
-export function fillLinks(layer: drawing.Segments, model: Model, places: Places, sizes: Sizes): void {
+export function fillLinks(layer: drawing.Segments, { model, places, sizes }: Filling): void {
   drawing.restart(layer);
   for (let link = 0; link < model.net.source.length; link++) {
-    const look = { width: linkWidth(model, link, sizes), shift: shiftOf(model, link, sizes), colour: [0, 0, 0] as const };
-    for (const ends of segmentsOf(places, link)) drawing.addSegment(layer, ends, look);
+    const [width, shift] = [linkWidth(model, link, sizes), shiftOf(model, link, sizes)];
+    for (const ends of segmentsOf(places, link)) drawing.addSegment(layer, ends, { width, shift, colour: [0, 0, 0] });
   }
 }
 
-/** Colour the links anew, which stand in the order of `fillLinks`; those that limit every plan are wider. */
-export function colourLinks(
-  layer: drawing.Segments, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme,
-): void {
+/**
+ * Colour the links anew, which stand in the order of `fillLinks`; those that limit every plan are wider, and all are
+ * faint under a tree that is marked.
+ */
+export function colourLinks(layer: drawing.Segments, filling: Filling, marked: number | null): void {
+  const { model, places, sizes, state, theme } = filling;
   let at = 0;
   layer.version++;
   for (let link = 0; link < model.net.source.length; link++) {
-    const colour = linkColour(model, state, theme, link);
+    const colour = marked === null ? linkColour(model, state, theme, link) : theme.faint;
     const width = linkWidth(model, link, sizes);
     const isLimit = state.colour === "limit" && model.limit.has(link);
     for (const _ of segmentsOf(places, link)) {
@@ -118,43 +135,83 @@ export function colourLinks(
   }
 }
 
-export function fillNodes(layer: drawing.Marks, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
+export function fillNodes(layer: drawing.Marks, { model, places, sizes, state, theme }: Filling): void {
   drawing.restart(layer);
+  const guessed = new Set(model.network.guessed);
   for (let node = 0; node < model.network.nodes.length; node++) {
-    const shape = model.network.kinds[node] === "accelerator" ? drawing.DISC : drawing.SQUARE;
+    const shape = guessed.has(node) ? drawing.CIRCLE : SHAPES[model.network.kinds[node]];
     const [x, y] = places.nodes.subarray(2 * node, 2 * node + 2);
     drawing.addMark(layer, [x, y, x, y], { size: sizes.node, shape, colour: nodeColour(model, state, theme, node) });
   }
 }
 
+/** The shapes of nodes; the place of one that is a circle is guessed. */
+export const SHAPES = {
+  accelerator: drawing.DISC,
+  switch: drawing.SQUARE,
+  "reducing switch": drawing.DIAMOND,
+} as const;
+
 /** Of so many trees each has a line of its own. */
 const MOST_BESIDE = 12;
 
-/** Fill in the chosen trees: each edge over its route, with an arrow; trees on one link lie side by side. */
-export function fillTrees(layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
-  const edges = state.trees ? edgesShown(model, state) : [];
+/**
+ * Fill in the chosen trees: each edge over its route, with an arrow; trees on one link lie side by side. A tree that is
+ * marked is drawn in any case, and stronger than the others.
+ */
+export function fillTrees(layers: Layers, filling: Filling, marked: number | null): void {
+  const { model, state, theme } = filling;
   const isMany = (treesOf(model, state)?.length ?? 0) > MOST_BESIDE;
-  const { lanes } = model.transfers;
+  const { lanes, edges } = model.transfers;
   drawing.restart(layers.trees);
   drawing.restart(layers.arrows);
+  layers.treeOf = [];
   const onLink = new Map<number, number>();
-  for (const edge of edges) {
-    const colour = edgeColour(model, state, theme, edge);
-    for (const link of routeOf(lanes, model.transfers.edges.lane[edge])) {
+  for (const edge of drawnEdges(model, state, marked)) {
+    const tree = edges.tree[edge];
+    const alpha = marked === null || marked === tree ? 255 : FAINT;
+    const look = { colour: edgeColour(model, state, theme, edge), alpha, tree: isMany ? -1 : tree };
+    for (const link of routeOf(lanes, edges.lane[edge])) {
       const before = onLink.get(link) ?? 0;
       onLink.set(link, before + 1);
-      if (isMany && before) continue; // so many trees would not fit beside each other: one line stands for all
-      const width = Math.max(linkWidth(model, link, sizes), 1.6);
-      const shift = shiftOf(model, link, sizes) + before * width * 1.15;
-      for (const ends of segmentsOf(places, link)) {
-        layers.trees = grown(layers.trees);
-        drawing.addSegment(layers.trees, ends, { width, shift, colour });
-      }
-      const [middle, part] = middleOf(places, link);
-      layers.arrows = grownMarks(layers.arrows);
-      drawing.addMark(layers.arrows, along(middle, part), { size: width * 3 + 4, shape: drawing.ARROW, colour, shift });
+      // So many trees would not fit beside each other: one line stands for all, and the marked one goes over it.
+      if (!isMany || !before || marked === tree) addTreeLink(layers, filling, link, isMany ? 0 : before, look);
     }
   }
+}
+
+/** How strong trees are drawn beside a marked one. */
+const FAINT = 55;
+
+/** Return the edges of the chosen trees, then those of the marked one if it is not among them. */
+function drawnEdges(model: Model, state: State, marked: number | null): number[] {
+  const shown = state.trees ? edgesShown(model, state) : [];
+  const isShown = marked === null || (state.trees && (treesOf(model, state) ?? []).includes(marked));
+  return isShown ? shown : [...shown, ...edgesOf(model, marked)];
+}
+
+interface TreeLook {
+  colour: Rgb;
+  alpha: number;
+  /** Which tree it is, or -1 for several. */
+  tree: number;
+}
+
+/** Add a tree's use of a link, beside those that are there before. */
+function addTreeLink(layers: Layers, filling: Filling, link: number, before: number, look: TreeLook): void {
+  const { model, places, sizes } = filling;
+  const { colour, alpha, tree } = look;
+  const width = Math.max(linkWidth(model, link, sizes), 1.6);
+  const shift = shiftOf(model, link, sizes) + before * width * 1.15;
+  for (const ends of segmentsOf(places, link)) {
+    layers.trees = grown(layers.trees);
+    drawing.addSegment(layers.trees, ends, { width, shift, colour, alpha });
+    layers.treeOf.push(tree);
+  }
+  const [middle, part] = middleOf(places, link);
+  layers.arrows = grownMarks(layers.arrows);
+  const arrow = { size: width * 3 + 4, shape: drawing.ARROW, colour, alpha, shift };
+  drawing.addMark(layers.arrows, along(middle, part), arrow);
 }
 
 function routeOf(lanes: { start: Column; links: Column }, lane: number): Column {
@@ -192,43 +249,50 @@ function eachUnderWay(model: Model, moment: number, each: (transfer: number, lan
 }
 
 /** Fill in what moves: the links that messages occupy, and an arrow for how far each one has come. */
-export function fillMoving(
-  layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme, mask: Uint8Array,
-): void {
-  const { transfers } = model;
+export function fillMoving(layers: Layers, filling: Filling, mask: Uint8Array): void {
+  const { model, state, theme } = filling;
   drawing.restart(layers.moving);
   drawing.restart(layers.messages);
-  const shows = state.time > 0 || state.playing;
-  if (!shows) return;
+  if (!state.time && !state.playing) return;
   const isHeat = isOfNetwork(state.colour);
   eachUnderWay(model, state.time, (transfer, lane) => {
     if (!mask[transfer]) return;
     const colour = isHeat ? theme.ink : transferColour(model, state, theme, transfer);
-    const route = routeOf(transfers.lanes, lane);
-    const begun = state.time - transfers.start[transfer];
-    const done = begun / (transfers.received[transfer] - transfers.start[transfer] || 1);
-    let hop = 0;
-    for (const link of route) {
-      const [width, shift] = [linkWidth(model, link, sizes), shiftOf(model, link, sizes)];
-      const parts = [...segmentsOf(places, link)];
-      parts.forEach((ends, at) => {
-        const part = (done * route.length - hop) * parts.length - at;
-        if (!isHeat && state.time < transfers.sent[transfer]) {
-          layers.moving = grown(layers.moving);
-          drawing.addSegment(layers.moving, ends, { width: width * 1.25, shift, colour, alpha: 225 });
-        }
-        if (part < 0 || part > 1) return;
-        layers.messages = grownMarks(layers.messages);
-        const size = clamp(width * 2.6 + 3, 5, 18);
-        drawing.addMark(layers.messages, along(ends, part), { size, shape: drawing.ARROW, colour, shift });
-      });
-      hop++;
-    }
+    if (!isHeat && state.time < model.transfers.sent[transfer]) occupy(layers, filling, lane, colour);
+    addMessage(layers, filling, transfer, lane, colour);
   });
 }
 
+/** Add the links of a lane in the colour of the message that they carry. */
+function occupy(layers: Layers, { model, places, sizes }: Filling, lane: number, colour: Rgb): void {
+  for (const link of routeOf(model.transfers.lanes, lane)) {
+    const [width, shift] = [1.25 * linkWidth(model, link, sizes), shiftOf(model, link, sizes)];
+    for (const ends of segmentsOf(places, link)) {
+      layers.moving = grown(layers.moving);
+      drawing.addSegment(layers.moving, ends, { width, shift, colour, alpha: 225 });
+    }
+  }
+}
+
+/** Add the arrow of a message where it is on its way. */
+function addMessage(
+  layers: Layers, { model, places, sizes, state }: Filling, transfer: number, lane: number, colour: Rgb,
+): void {
+  const { start, received, lanes } = model.transfers;
+  const route = routeOf(lanes, lane);
+  const done = (state.time - start[transfer]) / (received[transfer] - start[transfer] || 1);
+  const hop = Math.min(Math.floor(done * route.length), route.length - 1);
+  const parts = [...segmentsOf(places, route[hop])];
+  const way = (done * route.length - hop) * parts.length;
+  const at = Math.min(Math.floor(way), parts.length - 1);
+  const shift = shiftOf(model, route[hop], sizes);
+  const size = clamp(linkWidth(model, route[hop], sizes) * 2.6 + 3, 5, 18);
+  layers.messages = grownMarks(layers.messages);
+  drawing.addMark(layers.messages, along(parts[at], way - at), { size, shape: drawing.ARROW, colour, shift });
+}
+
 /** Fill in the lanes of the critical path, those that have begun stronger than those that come. */
-export function fillPath(layers: Layers, model: Model, places: Places, sizes: Sizes, state: State, theme: Theme): void {
+export function fillPath(layers: Layers, { model, places, sizes, state, theme }: Filling): void {
   drawing.restart(layers.path);
   if (!state.path) return;
   const { transfers } = model;
@@ -244,39 +308,48 @@ export function fillPath(layers: Layers, model: Model, places: Places, sizes: Si
   }
 }
 
+/** The nodes and links that are selected or under the pointer. */
+export interface Picked {
+  nodes: number[];
+  links: number[];
+}
+
 /** Fill in what is selected or under the pointer. */
-export function fillPicked(
-  layers: Layers, model: Model, places: Places, sizes: Sizes, theme: Theme, picked: { nodes: number[]; links: number[] },
-): void {
+export function fillPicked(layers: Layers, { model, places, sizes, theme }: Filling, picked: Picked): void {
+  const colour = theme.accent;
   drawing.restart(layers.picked);
   drawing.restart(layers.pickedLinks);
   for (const node of picked.nodes) {
     const [x, y] = places.nodes.subarray(2 * node, 2 * node + 2);
     layers.picked = grownMarks(layers.picked);
-    drawing.addMark(layers.picked, [x, y, x, y], { size: sizes.node + 9, shape: drawing.CIRCLE, colour: theme.accent });
+    drawing.addMark(layers.picked, [x, y, x, y], { size: sizes.node + 9, shape: drawing.CIRCLE, colour });
   }
   for (const link of picked.links) {
+    const [width, shift] = [linkWidth(model, link, sizes) + 2.5, shiftOf(model, link, sizes)];
     for (const ends of segmentsOf(places, link)) {
       layers.pickedLinks = grown(layers.pickedLinks);
-      const [width, shift] = [linkWidth(model, link, sizes) + 2.5, shiftOf(model, link, sizes)];
-      drawing.addSegment(layers.pickedLinks, ends, { width, shift, colour: theme.accent });
+      drawing.addSegment(layers.pickedLinks, ends, { width, shift, colour });
     }
   }
 }
 
-/** Return the nodes and links that belong to what is selected. */
-export function pickedOf(model: Model, selected: State["selected"]): { nodes: number[]; links: number[] } {
-  if (!selected) return { nodes: [], links: [] };
-  const { transfers } = model;
-  if (selected.kind === "node") return { nodes: selected.at < model.network.nodes.length ? [selected.at] : [], links: [] };
-  if (selected.kind === "link") return { nodes: [], links: selected.at < model.net.source.length ? [selected.at] : [] };
-  if (selected.kind === "tree") {
-    return { nodes: selected.at < transfers.trees.root.length ? [transfers.trees.root[selected.at]] : [], links: [] };
+/** Return the nodes and links that belong to a thing; none if the scene lacks it. */
+export function pickedOf(model: Model, kind: Selected["kind"], at: number): Picked {
+  const { lanes, trees, edge, count } = model.transfers;
+  const isIn = (length: number) => at < length;
+  switch (kind) {
+    case "node":
+      return { nodes: isIn(model.network.nodes.length) ? [at] : [], links: [] };
+    case "link":
+      return { nodes: [], links: isIn(model.net.source.length) ? [at] : [] };
+    case "tree":
+      return { nodes: isIn(trees.root.length) ? [trees.root[at]] : [], links: [] };
+    case "transfer": {
+      if (!isIn(count) || edge[at] === NONE) return { nodes: [], links: [] };
+      const lane = laneOf(model.transfers, at);
+      return { nodes: [lanes.source[lane], lanes.target[lane]], links: [...routeOf(lanes, lane)] };
+    }
   }
-  if (selected.at >= transfers.count || transfers.edge[selected.at] === NONE) return { nodes: [], links: [] };
-  const lane = laneOf(transfers, selected.at);
-  const ends = [transfers.lanes.source[lane], transfers.lanes.target[lane]];
-  return { nodes: ends, links: [...routeOf(transfers.lanes, lane)] };
 }
 
 function grown(layer: drawing.Segments): drawing.Segments {

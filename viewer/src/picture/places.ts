@@ -9,8 +9,6 @@ export interface Turn {
   pitch: number;
 }
 
-export const FIRST_TURN: Turn = { yaw: 0.55, pitch: 0.42 };
-
 export interface Places {
   /** Two numbers a node. */
   nodes: Float32Array;
@@ -22,20 +20,25 @@ export interface Places {
   coasts: Float32Array;
   /** The distance between two linked nodes that are near each other, in units. */
   spacing: number;
+  /** The distance between two nodes that are near each other, where it is known whether they may cover each other. */
+  apart: number;
   /** The length of all links, and the area around them. */
   length: number;
   area: number;
 }
 
 export function placesOf(network: Network, columns: Columns, turn: Turn): Places {
-  const project = network.layout === "map" ? onMap(network, columns.positions) : turned(columns.positions, network, turn);
+  const { positions } = columns;
+  const project = network.layout === "map" ? onMap(network, positions) : turned(positions, network, turn);
   const count = network.nodes.length;
   const nodes = new Float32Array(2 * count);
   for (let node = 0; node < count; node++) nodes.set(project.place(node), 2 * node);
   const { segments, starts, spacing } = segmentsOf(nodes, columns, project.way);
   const [left, top, right, bottom] = extentOf(nodes, segments);
   const area = Math.max(right - left, spacing) * Math.max(bottom - top, spacing);
-  return { nodes, segments, starts, coasts: project.coasts, spacing, length: lengthOf(segments), area };
+  // Sites of one city, and nodes behind each other, do cover each other.
+  const apart = ["map", "space"].includes(network.layout) ? Infinity : apartIn(nodes);
+  return { nodes, segments, starts, coasts: project.coasts, spacing, apart, length: lengthOf(segments), area };
 }
 
 function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"]) {
@@ -46,20 +49,38 @@ function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"
     const [source, target] = [columns.source[link], columns.target[link]];
     const ends = [nodes[2 * source], nodes[2 * source + 1], nodes[2 * target], nodes[2 * target + 1]];
     const stub = columns.stub.subarray(3 * link, 3 * link + 3);
-    if (stub[0] || stub[1] || stub[2]) {
-      const [dx, dy] = way(stub);
-      segments.push(ends[0], ends[1], ends[0] + dx, ends[1] + dy, ends[2] - dx, ends[3] - dy, ends[2], ends[3]);
-    } else {
-      if (columns.bend[link]) segments.push(...bent(ends, columns.bend[link]));
-      else segments.push(...ends);
-      const far = Math.hypot(ends[2] - ends[0], ends[3] - ends[1]);
-      if (far > 0) lengths.push(far);
-    }
+    const far = Math.hypot(ends[2] - ends[0], ends[3] - ends[1]);
+    const isStub = Boolean(stub[0] || stub[1] || stub[2]);
+    if (isStub) segments.push(...stubs(ends, way(stub)));
+    else if (columns.bend[link]) segments.push(...bent(ends, columns.bend[link]));
+    else segments.push(...ends);
+    if (!isStub && far > 0) lengths.push(far);
     starts[link + 1] = segments.length / 4;
   }
   // Not the least: two sites of one city would make all nodes tiny.
   const spacing = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 20)] ?? 1;
   return { segments: Float32Array.from(segments), starts, spacing };
+}
+
+/** How many nodes to the right of each one are looked at. */
+const LOOKED_AT = 8;
+
+/** Return how near nodes come to each other: of all but a twentieth, the least distance to one of the next nodes. */
+function apartIn(nodes: Float32Array): number {
+  const order = Uint32Array.from({ length: nodes.length / 2 }, (_, node) => node);
+  order.sort((a, b) => nodes[2 * a] - nodes[2 * b] || nodes[2 * a + 1] - nodes[2 * b + 1]);
+  const distances: number[] = [];
+  for (let at = 0; at + 1 < order.length; at++) {
+    const next = Array.from(order.subarray(at + 1, at + 1 + LOOKED_AT));
+    const far = (node: number) => Math.hypot(
+      nodes[2 * node] - nodes[2 * order[at]], nodes[2 * node + 1] - nodes[2 * order[at] + 1]);
+    distances.push(Math.min(...next.map(far)));
+  }
+  return distances.sort((a, b) => a - b)[Math.floor(distances.length / 20)] ?? Infinity;
+}
+
+function stubs([x0, y0, x1, y1]: number[], [dx, dy]: [number, number]): number[] {
+  return [x0, y0, x0 + dx, y0 + dy, x1 - dx, y1 - dy, x1, y1];
 }
 
 const PIECES = 10;
@@ -129,7 +150,8 @@ function pairs(line: number[]): [number, number][] {
 /** Return the longitude opposite the widest gap, so that no link crosses the edge of the map if it can be avoided. */
 function middle(longitudes: number[]): number {
   const sorted = longitudes.toSorted((a, b) => a - b);
-  let best = { gap: sorted[0] + 360 - sorted[sorted.length - 1], centre: (sorted[0] + sorted[sorted.length - 1]) / 2 };
+  const [first, last] = [sorted[0], sorted[sorted.length - 1]];
+  let best = { gap: first + 360 - last, centre: (first + last) / 2 };
   for (let at = 1; at < sorted.length; at++) {
     const gap = sorted[at] - sorted[at - 1];
     if (gap > best.gap) best = { gap, centre: (sorted[at] + sorted[at - 1]) / 2 + 180 };

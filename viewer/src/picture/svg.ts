@@ -1,14 +1,15 @@
 // Writes a drawing as an SVG, for papers and slides.
 import { css, type Rgb } from "../colours";
-import { fittingLabels, outline, shortLabel } from "./canvas";
+import { outline } from "./canvas";
 import { CIRCLE, pixels, type Drawing, type Marks, type Segments, type View } from "./drawing";
+import { fittingLabels, placeOf, shortLabel } from "./labels";
 
 export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): string {
   const parts = drawing.layers.flatMap((layer) =>
     "segments" in layer ? segmentsOf(layer.segments, view) : marksOf(layer.marks, view),
   );
   const labels = fittingLabels(drawing.labels, view).map((label) => {
-    const [x, y] = [label.x * view.scale + view.x, label.y * view.scale + view.y + label.below];
+    const [x, y] = placeOf(label, view);
     return `<text x="${short(x)}" y="${short(y + 4)}">${escaped(shortLabel(label.text))}</text>`;
   });
   return [
@@ -16,7 +17,8 @@ export function svgOf(drawing: Drawing, view: View, ink: Rgb, paper: Rgb): strin
       `width="${view.width}" height="${view.height}">`,
     `<rect width="100%" height="100%" fill="${css(paper)}"/>`,
     ...parts,
-    `<g font-family="sans-serif" font-size="11" text-anchor="middle" fill="${css(ink)}">`,
+    `<g font-family="sans-serif" font-size="11" text-anchor="middle" fill="${css(ink)}" ` +
+      `stroke="${css(paper)}" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`,
     ...labels,
     "</g>",
     "</svg>",
@@ -34,9 +36,11 @@ function segmentsOf(segments: Segments, view: View): string[] {
 function marksOf(marks: Marks, view: View): string[] {
   return Array.from({ length: marks.count }, (_, at) => {
     const points = outline(marks, at, view);
-    if (points) return `<polygon points="${points.map((point) => point.map(short).join(",")).join(" ")}" ${filled("fill", marks.colours, at)}/>`;
+    const fill = filled("fill", marks.colours, at);
+    if (points) return `<polygon points="${points.map((point) => point.map(short).join(",")).join(" ")}" ${fill}/>`;
     const [x, y] = pixels(marks, at, view).map(short);
-    const look = marks.shapes[at] === CIRCLE ? `fill="none" stroke-width="2.5" ${filled("stroke", marks.colours, at)}` : filled("fill", marks.colours, at);
+    const stroke = `fill="none" stroke-width="2.5" ${filled("stroke", marks.colours, at)}`;
+    const look = marks.shapes[at] === CIRCLE ? stroke : fill;
     return `<circle cx="${x}" cy="${y}" r="${short(marks.sizes[at] / 2)}" ${look}/>`;
   });
 }

@@ -14,24 +14,32 @@ export function fillControls(
 ): void {
   const { state } = store;
   const parts: Node[] = [...scenes(document, store), colours(models, store), trees(models, store)];
-  parts.push(choice("Half", "Which half of the trees is shown", [["both", "both"], ["reduce", "reduce"], ["broadcast", "broadcast"]],
-    state.half, (half) => store.set({ half: half as Half })));
+  const halves = ["both", "reduce", "broadcast"].map((half): [string, string] => [half, half]);
+  parts.push(choice("Half", "Which half of the trees is shown", halves, state.half,
+    (half) => store.set({ half: half as Half })));
   const phases = Math.max(...models.map((model) => model.scene.phases));
-  if (phases > 1) parts.push(numbered("Phase", "Which phase is shown", state.phase, 0, phases - 1, (phase) => store.set({ phase })));
+  const setPhase = (phase: number | null) => store.set({ phase });
+  if (phases > 1) parts.push(numbered("Phase", "Which phase is shown", state.phase, [0, phases - 1], setPhase));
   const steps = Math.max(...models.map((model) => model.scene.steps));
-  if (steps > 0) parts.push(numbered("Step", "Which step is shown", state.step, 1, steps, (step) => store.set({ step })));
-  parts.push(make("span", { class: "gap" }));
-  parts.push(make("span", { class: "group" },
-    make("button", { title: "Save the picture as PNG", click: exports.png }, "PNG"),
-    make("button", { title: "Save the network's picture as SVG", click: exports.svg }, "SVG"),
-    make("button", { title: "Light or dark (d)", click: () => store.set({ theme: state.theme === "dark" ? "light" : "dark" }) },
-      state.theme === "dark" ? "Light" : "Dark"),
-    make("button", { title: "Keys and what is shown (?)", click: help }, "?"),
-  ));
+  const setStep = (step: number | null) => store.set({ step });
+  if (steps > 0) parts.push(numbered("Step", "Which step is shown", state.step, [1, steps], setStep));
+  parts.push(buttons(store, exports, help));
   // Who uses the keyboard goes on where they were, though the elements are new.
-  const focused = host.contains(window.document.activeElement) ? window.document.activeElement?.getAttribute("title") : null;
+  const active = window.document.activeElement;
+  const focused = host.contains(active) ? active?.getAttribute("title") : null;
   host.replaceChildren(...parts);
   if (focused) host.querySelector<HTMLElement>(`[title="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function buttons(store: Store, exports: Exports, help: () => void): Node {
+  const other = store.state.theme === "dark" ? "light" : "dark";
+  return make("span", { class: "group" },
+    make("button", { title: "Save what is on the screen as PNG", click: exports.png }, "PNG"),
+    make("button", { title: "Save the network's picture as SVG", click: exports.svg }, "SVG"),
+    make("button", { title: "Light or dark (d)", click: () => store.set({ theme: other }) },
+      other === "light" ? "Light" : "Dark"),
+    make("button", { title: "Keys and what is shown (?)", click: help }, "?"),
+  );
 }
 
 function scenes(document: Document, store: Store): Node[] {
@@ -44,7 +52,8 @@ function scenes(document: Document, store: Store): Node[] {
   };
   return [
     choice("Plan", "The plan that is shown", names, String(shown[0]), (value) => set(0, value)),
-    choice("beside", "A second plan on the same clock", [["", "none"], ...names], String(shown[1] ?? ""), (value) => set(1, value)),
+    choice("beside", "A second plan on the same clock", [["", "none"], ...names], String(shown[1] ?? ""),
+      (value) => set(1, value)),
   ];
 }
 
@@ -63,7 +72,8 @@ export function offeredColours(models: Model[]): [string, string][] {
 }
 
 function colours(models: Model[], store: Store): Node {
-  return choice("Colour by", "What colours mean", offeredColours(models), store.state.colour, (value) => store.set({ colour: value as ColourBy }));
+  return choice("Colour by", "What colours mean", offeredColours(models), store.state.colour,
+    (value) => store.set({ colour: value as ColourBy }));
 }
 
 function trees(models: Model[], store: Store): Node {
@@ -78,7 +88,8 @@ function trees(models: Model[], store: Store): Node {
     if (list !== undefined) store.set({ trees: list, selected: null });
   };
   const title = "Numbers of trees such as 0-3,7, or the name of their root; all if it is empty";
-  const input = make("input", { type: "text", id: "trees", size: 10, title, placeholder: "all", value: shortList(state.trees), change });
+  const value = shortList(state.trees);
+  const input = make("input", { type: "text", id: "trees", size: 10, title, placeholder: "all", value, change });
   return make("label", {}, "Trees", input);
 }
 
@@ -116,7 +127,8 @@ export function shortList(trees: number[] | string | null): string {
 }
 
 function numbered(
-  label: string, title: string, value: number | null, least: number, most: number, chosen: (value: number | null) => void,
+  label: string, title: string, value: number | null, [min, max]: [number, number],
+  chosen: (value: number | null) => void,
 ): Node {
   const change = (event: Event) => {
     const { value: text, validity } = event.target as HTMLInputElement;
@@ -124,7 +136,6 @@ function numbered(
     else if (validity.valid) chosen(Number(text));
     else (event.target as HTMLInputElement).reportValidity();
   };
-  const input = make("input", { type: "number", min: least, max: most, placeholder: "all", title: `${title}: ${least} to ${most}`,
-    value: value ?? "", change });
-  return make("label", {}, label, input);
+  const look = { placeholder: "all", title: `${title}: ${min} to ${max}` };
+  return make("label", {}, label, make("input", { type: "number", min, max, ...look, value: value ?? "", change }));
 }

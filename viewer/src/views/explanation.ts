@@ -8,6 +8,7 @@ import { make } from "./elements";
 
 /** Rows; the text that `treefold explain --all` prints has all. */
 const MOST_ROWS = 12;
+const MOST_NAMES = 6;
 
 /** Return the tables, or nothing if the scene has no explanation. */
 export function explanation(model: Model, store: Store, pane: number): HTMLElement[] {
@@ -30,7 +31,9 @@ function worths(explained: Explained, store: Store, pane: number): HTMLElement[]
     return rows(grouped(useful, text), store, pane);
   }
   const { together } = explained;
-  const several = together.length ? `; these must grow together: ${together.slice(0, 6).join(", ")}${together.length > 6 ? ", …" : ""}` : "";
+  const rest = together.length > MOST_NAMES ? `and ${together.length - MOST_NAMES} more` : "";
+  const names = [...together.slice(0, MOST_NAMES), rest].filter(Boolean).join(", ");
+  const several = names && `; these must grow together: ${names}`;
   return [make("p", {}, `10 % more of one link gains nothing, whichever it is${several}.`)];
 }
 

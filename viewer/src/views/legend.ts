@@ -1,22 +1,100 @@
-// Says below the picture what its colours mean.
-import { css, heat, themeOf } from "../colours";
+// Says below the picture what its colours and shapes mean.
+import { category, css, heat, themeOf, type Rgb, type Theme } from "../colours";
 import { seriesOf } from "../looks";
 import { treesOf, type Model } from "../model";
-import type { State } from "../state";
+import { drawMarks } from "../picture/canvas";
+import { addMark, ARROW, CIRCLE, emptyMarks, SQUARE, type Shape } from "../picture/drawing";
+import { SHAPES } from "../picture/network";
+import type { Selected, State, Store } from "../state";
 import { amount, rate, share } from "../units";
 import { make } from "./elements";
 import { shortList } from "./controls";
 
-export function showLegend(host: HTMLElement, state: State, models: Model[]): void {
-  host.querySelector(".legend")?.remove();
+export function showLegend(host: HTMLElement, store: Store, models: Model[]): void {
+  const { state } = store;
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
-  const legend = make("div", { class: "legend" }, textOf(state, models));
+  const text = textOf(state, models);
+  const colours = make("span", {}, text);
   const ends = series ? ["0", amount(series.largest, series.unit)] : scaleOf(state, models);
-  if (ends) legend.append(make("span", { class: "scale" }, ends[0], scale(state), ends[1]));
-  host.append(legend);
+  if (ends && !isTreeSelected(state)) colours.append(make("span", { class: "scale" }, ends[0], scale(state), ends[1]));
+  const theme = themeOf(state.theme);
+  const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(state, theme))];
+  host.replaceChildren(colours, ...treesIn(store, models, theme), ...entries.map(([shape, colour, text]) =>
+    make("span", { class: "mark" }, mark(shape, colour), text)));
 }
 
+/** Of so many trees the legend has the colours, which come again after that. */
+const MOST_TREES = 7;
+
+/** Return the colours of the chosen trees, which can be pointed at and selected. */
+function treesIn(store: Store, models: Model[], theme: Theme): HTMLElement[] {
+  const found = models.map((model) => (store.state.trees && treesOf(model, store.state)) || []);
+  const all = [...new Set(found.flat())];
+  const hasColours = store.state.colour === "tree" || all.length > 1;
+  if (!hasColours || all.length > MOST_TREES || COLOURS_OF_STEPS.includes(store.state.colour)) return [];
+  return all.map((at) => {
+    const thing = { kind: "tree" as const, at, pane: found.findIndex((trees) => trees.includes(at)) };
+    return make("span", { class: "mark", "data-tree": at,
+      pointermove: (event) => pointAt(store, thing, event as PointerEvent),
+      pointerleave: () => store.set({ pointed: null }),
+      click: () => store.set({ selected: thing, pointed: null }),
+    }, mark(SQUARE, category(at, theme)), `tree ${at}`);
+  });
+}
+
+function pointAt(store: Store, thing: Selected, { clientX: x, clientY: y }: PointerEvent): void {
+  store.set({ pointed: { ...thing, x, y } });
+}
+
+type Entry = [shape: Shape, colour: Rgb, text: string];
+
+/** Return what the shapes of nodes mean, for those that there are. */
+function nodesOf(models: Model[], theme: Theme): Entry[] {
+  const kinds = new Set(models.flatMap((model) => model.network.kinds));
+  const entries: Entry[] = [];
+  if (kinds.has("accelerator")) entries.push([SHAPES.accelerator, theme.accelerator, "accelerator"]);
+  if (kinds.has("switch")) entries.push([SHAPES.switch, theme.switch, "switch"]);
+  if (kinds.has("reducing switch")) entries.push([SHAPES["reducing switch"], theme.switch, "switch that reduces"]);
+  if (models.some((model) => model.network.guessed.length)) entries.push([CIRCLE, theme.accelerator, "place guessed"]);
+  return entries;
+}
+
+/** Return what the bars below and what moves mean, as far as the colours above do not say it. */
+function transfersOf(state: State, theme: Theme): Entry[] {
+  const entries: Entry[] = [];
+  if (!COLOURS_OF_TRANSFERS.includes(state.colour)) {
+    entries.push([SQUARE, category(0, theme), "transfer towards a root"], [SQUARE, category(1, theme), "from a root"]);
+    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "under way"]);
+  }
+  if (state.path) entries.push([SQUARE, theme.accent, "critical path"]);
+  return entries;
+}
+
+/** Draw a mark as the picture has it. */
+function mark(shape: Shape, colour: Rgb): HTMLCanvasElement {
+  const side = 14;
+  const canvas = make("canvas", { width: side * devicePixelRatio, height: side * devicePixelRatio });
+  const context = canvas.getContext("2d")!;
+  const marks = emptyMarks(1);
+  addMark(marks, [0, 0, 1, 0], { size: 10, shape, colour });
+  context.scale(devicePixelRatio, devicePixelRatio);
+  drawMarks(context, marks, { scale: 1, x: side / 2, y: side / 2, width: side, height: side });
+  return canvas;
+}
+
+const COLOURS_OF_STEPS = ["step", "chunk"];
+const COLOURS_OF_TRANSFERS = ["tree", ...COLOURS_OF_STEPS];
+
+/** Tell whether a tree is drawn since it is selected, and not chosen among others. */
+function isTreeSelected({ selected, trees }: State): boolean {
+  return selected?.kind === "tree" && !trees;
+}
+
+const HALVES = "blue towards the root, orange from it";
+
 function textOf(state: State, models: Model[]): string {
+  const isOther = COLOURS_OF_TRANSFERS.includes(state.colour);
+  if (isTreeSelected(state) && !isOther) return `Tree ${state.selected!.at}: ${HALVES}`;
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
   if (state.colour === "limit") return limitOf(models);
@@ -24,7 +102,6 @@ function textOf(state: State, models: Model[]): string {
   if (state.colour === "failures") return "Colour: how much longer the plan takes without a link or a node";
   const named = `${typeof state.trees === "string" ? "the trees of the root" : "trees"} ${shortList(state.trees)}`;
   const moves = state.trees ? named : "what moves";
-  const halves = "blue towards the root, orange from it";
   switch (state.colour) {
     case "tree":
       return `Colour: the tree of ${moves}`;
@@ -35,9 +112,9 @@ function textOf(state: State, models: Model[]): string {
     default: {
       if (state.trees) {
         const isOne = models.every((model) => treesOf(model, state)!.length === 1);
-        return `Shown are ${named}: ${isOne ? halves : "a colour for each"}`;
+        return `Shown are ${named}: ${isOne ? HALVES : "a colour for each"}`;
       }
-      return `Colour: the share of the time${state.window ? " chosen below" : ""} in which a link carries something`;
+      return `Colour: how much of the time${state.window ? " chosen below" : ""} a link is busy`;
     }
   }
 }

@@ -1,13 +1,14 @@
-// The words beside the picture: how long a plan takes and why, and what is known of the thing that is selected.
+// The words beside the picture: what is known of the thing that is selected, a chart, and summaries of the plans.
 import { NONE, row } from "../data/transfers";
 import {
-  busyShare, chunkOf, linkName, nodeName, stepOf, transferName, transfersOver, treeOf, type Model,
+  busyShare, chunkOf, endOf, followersOf, kindOf, linkName, nodeName, stepOf, transferName, transfersOver, treeOf,
+  type Model,
 } from "../model";
 import type { Selected, Store } from "../state";
+import { treeIn } from "../tree";
 import { counted, rate, share, size, time } from "../units";
 import { fact, make } from "./elements";
-import { explanation } from "./explanation";
-import { endOf, followersOf } from "./timeline";
+import { summariesOf } from "./summary";
 
 /** Fill the panel with the summaries of what is shown and with what is selected. */
 export function fillPanel(host: HTMLElement, models: Model[], store: Store, chart: HTMLElement | null): void {
@@ -15,80 +16,10 @@ export function fillPanel(host: HTMLElement, models: Model[], store: Store, char
   const model = selected && models[selected.pane];
   const found = selected && model ? details(model, selected, store) : null;
   const parts: Node[] = found ? [found] : [];
+  const summaries = summariesOf(models, store);
+  if (models.length > 1) parts.push(summaries.shift()!); // which plan is slower comes first
   if (chart) parts.push(chart);
-  host.replaceChildren(...parts, ...models.map((each, pane) => summary(each, store, pane, models)));
-}
-
-function summary(model: Model, store: Store, pane: number, models: Model[]): HTMLElement {
-  const { scene } = model;
-  const section = make("section", { class: "summary", "data-pane": pane });
-  const other = models.length === 2 ? models[1 - pane].scene : null;
-  section.append(make("h2", {}, scene.label));
-  if (!model.isRead) {
-    section.append(make("p", {}, `${counted(scene.transfers, "transfer")} are being read…`));
-    return section;
-  }
-  section.append(make("dl", {}, ...facts(model)));
-  if (other && other.time_s < scene.time_s * 0.999) {
-    section.append(make("p", {}, `It takes ${(scene.time_s / other.time_s).toPrecision(3)} times as long as ${other.label}.`));
-  }
-  section.append(...explanation(model, store, pane));
-  section.append(make("h3", {}, "Why it takes so long"), ...reasons(model).map((reason) => make("p", {}, reason)));
-  section.append(
-    make("div", { class: "buttons" },
-      ...(scene.path ? [make("button", { click: () => store.set({ path: !store.state.path }), title: "p" },
-        store.state.path ? "Hide the critical path" : "Show the critical path")] : []),
-      make("button", { click: () => store.set({ colour: store.state.colour === "limit" ? "busy" : "limit" }), title: "l" },
-        store.state.colour === "limit" ? "Show busy links" : "Show the limiting links")),
-  );
-  return section;
-}
-
-function facts(model: Model): HTMLElement[] {
-  const { scene } = model;
-  const { idle } = model;
-  const parts = [
-    ...fact("Time", `${time(scene.time_s)}, ${scene.simulator === "measured" ? "measured" : `by ${scene.simulator}`}`, scene.time_s),
-    ...(scene.clock_uncertainty_s ? fact("Clocks", `may differ by ${time(scene.clock_uncertainty_s)}`, scene.clock_uncertainty_s) : []),
-    ...fact("Bound", scene.time_s > 0 ? `${time(scene.bound_s)}: the plan is at ${share(scene.bound_s / scene.time_s)}` : "none", scene.bound_s),
-    ...fact("Links used", `${share(scene.mean_utilization)} on average, ${share(scene.max_utilization)} at most`, scene.mean_utilization),
-    ...fact("Idle links", `${idle} of ${model.busy.length} carry nothing`, idle),
-    ...fact("Trees", counted(scene.trees, "tree") + (scene.steps ? ` in ${counted(scene.steps, "step")}` : ", streamed"), scene.trees),
-    ...fact("Transfers", scene.transfers ? counted(scene.transfers, "transfer") : "none are listed", scene.transfers),
-    ...(scene.path ? fact("Longest chain", counted(scene.path.transfers, "transfer"), scene.path.transfers) : []),
-  ];
-  if (scene.trees_here < scene.trees) {
-    const rest = scene.served ? "name others above, and the server sends them" : "'treefold view --serve' has all";
-    const here = `${counted(scene.trees_here, "tree")} of ${scene.trees}; heat counts all; ${rest}`;
-    parts.push(...fact("In this file", here, scene.trees_here));
-  }
-  return parts;
-}
-
-/** Say in sentences what takes the time. */
-function reasons(model: Model): string[] {
-  const { scene } = model;
-  const said: string[] = [];
-  if (scene.path && scene.path.transfers) {
-    const { transfers, sending_s, latency_s, waiting_s } = scene.path;
-    const parts = [`${time(sending_s)} of sending`, `${time(latency_s)} of latency`];
-    if (waiting_s > scene.time_s * 1e-6) parts.push(`${time(waiting_s)} of waiting`);
-    const chain = transfers === 1 ? "one transfer" : `${transfers} transfers, each of which waits for the one before`;
-    said.push(`The longest chain has ${chain}: ${parts.join(", ")}.`);
-  }
-  const busiest = model.busiest[0];
-  if (busiest !== undefined && model.busy[busiest] > 0) {
-    const { idle } = model;
-    const level = `The busiest link, ${linkName(model, busiest)}, is busy ${share(busyShare(model, busiest, null))} of the time`;
-    said.push(`${level}${idle ? `, while ${counted(idle, "link")} of ${model.busy.length} carry nothing` : ""}.`);
-  }
-  if (scene.bound_s > 0) {
-    said.push(`No plan takes less than ${time(scene.bound_s)}, because of ${scene.limited_by}.`);
-  }
-  if (scene.limit_rate_Bps && scene.rate_limited_by !== scene.limited_by) {
-    said.push(`Large vectors reach ${rate(scene.limit_rate_Bps)} at most, because of ${scene.rate_limited_by}.`);
-  }
-  return said;
+  host.replaceChildren(...parts, ...summaries);
 }
 
 function details(model: Model, selected: Selected, store: Store): HTMLElement | null {
@@ -103,29 +34,38 @@ function details(model: Model, selected: Selected, store: Store): HTMLElement | 
 }
 
 function ofNode(model: Model, node: number, store: Store, pane: number): HTMLElement[] {
-  const { transfers, network } = model;
-  const rank = network.ranks[node];
-  let sends = 0, receives = 0, sent = 0, received = 0, last = 0;
-  const sources = new Set<number>(), targets = new Set<number>();
-  for (let lane = 0; lane < transfers.lanes.source.length; lane++) {
-    const [source, target] = [transfers.lanes.source[lane], transfers.lanes.target[lane]];
-    if (source !== node && target !== node) continue;
-    for (const at of row(transfers.ofLane, lane)) {
-      if (source === node) [sends, sent] = [sends + 1, sent + transfers.bytes[at]];
-      else [receives, received, last] = [receives + 1, received + transfers.bytes[at], Math.max(last, transfers.received[at])];
-    }
-    if (source === node) targets.add(target);
-    else sources.add(source);
-  }
-  const kind = network.kinds[node] === "accelerator" ? (rank < 0 ? "idle accelerator" : `rank ${rank}`) : network.kinds[node];
-  const names = (nodes: Set<number>) => some([...nodes].map((each) => nodeName(model, each)));
-  const roots = [...transfers.trees.root].flatMap((root: number, tree) => (root === node ? [tree] : []));
-  const parts: HTMLElement[] = [make("h2", {}, nodeName(model, node)), make("dl", {}, ...fact("What", kind), ...(sends
-    ? fact("Sends", `${size(sent)} in ${counted(sends, "transfer")} to ${names(targets)}`, sent) : []), ...(receives
-    ? fact("Receives", `${size(received)} in ${counted(receives, "transfer")} from ${names(sources)}`, received) : []),
-    ...(receives ? fact("Last receipt", time(last), last) : []))];
+  const sends = flowOf(model, node, "source"), receives = flowOf(model, node, "target");
+  const parts: HTMLElement[] = [make("h2", {}, nodeName(model, node)), make("dl", {},
+    ...fact("What", kindOf(model, node)),
+    ...(model.network.guessed.includes(node) ? fact("Place", "it is guessed from the neighbours") : []),
+    ...(sends.count ? fact("Sends", `${inWords(sends)} to ${sends.others}`, sends.bytes) : []),
+    ...(receives.count ? fact("Receives", `${inWords(receives)} from ${receives.others}`, receives.bytes) : []),
+    ...(receives.count ? fact("Last receipt", time(receives.last), receives.last) : []))];
+  const roots = [...model.transfers.trees.root].flatMap((root: number, tree) => (root === node ? [tree] : []));
   if (roots.length) parts.push(treeButtons("Root of", roots, store, pane));
   return parts;
+}
+
+/** Return what a node sends, as the source of its transfers, or what it receives. */
+function flowOf(model: Model, node: number, end: "source" | "target") {
+  const { transfers } = model;
+  const { lanes } = transfers;
+  const others = new Set<string>();
+  let count = 0, bytes = 0, last = 0;
+  for (let lane = 0; lane < lanes.source.length; lane++) {
+    if (lanes[end][lane] !== node) continue;
+    others.add(nodeName(model, (end === "source" ? lanes.target : lanes.source)[lane]));
+    for (const at of row(transfers.ofLane, lane)) {
+      count++;
+      bytes += transfers.bytes[at];
+      last = Math.max(last, transfers.received[at]);
+    }
+  }
+  return { count, bytes, last, others: some([...others]) };
+}
+
+function inWords({ count, bytes }: { count: number; bytes: number }): string {
+  return `${size(bytes)} in ${counted(count, "transfer")}`;
 }
 
 function ofLink(model: Model, link: number, store: Store, pane: number): HTMLElement[] {
@@ -140,7 +80,7 @@ function ofLink(model: Model, link: number, store: Store, pane: number): HTMLEle
     ...fact("Busy", `${share(busyShare(model, link, null))} of the time`, model.busy[link]),
     ...(window ? fact("In the window", share(busyShare(model, link, window)), busyShare(model, link, window)) : []),
     ...fact("Used", `${share(model.used[link])} of its rate`, model.used[link]),
-    ...(over.length ? fact("Carries", `${size(bytes)} in ${counted(over.length, "transfer")}`, bytes) : fact("Carries", "nothing")),
+    ...fact("Carries", over.length ? inWords({ bytes, count: over.length }) : "nothing", bytes),
     ...(model.limit.has(link) ? fact("Limit", "it is one of the links that bound the network") : []))];
   if (trees.length) parts.push(treeButtons("Trees", trees, store, pane));
   if (over.length) parts.push(transferList(model, "Transfers", Array.from(over), store, pane));
@@ -168,39 +108,40 @@ function ofTransfer(model: Model, at: number, store: Store, pane: number): HTMLE
   if (cause === NONE) parts.push(make("p", {}, "It waits for nothing."));
   else {
     const { isData } = endOf(model, cause, at);
-    parts.push(transferList(model, isData ? "It waits for these data" : "It waits for the link, which carries", [cause], store, pane));
+    const title = isData ? "It waits for these data" : "It waits for the link, which carries";
+    parts.push(transferList(model, title, [cause], store, pane));
   }
   if (followers.length) parts.push(transferList(model, "What waits for it", followers, store, pane));
   return parts;
 }
 
-function ofTree(model: Model, tree: number, store: Store): HTMLElement[] {
-  const { edges, trees, lanes } = model.transfers;
-  let from = Infinity, to = 0, uses = 0;
-  const nodes = new Set<number>();
-  for (let edge = 0; edge < edges.tree.length; edge++) {
-    if (edges.tree[edge] !== tree) continue;
-    uses++;
-    nodes.add(lanes.source[edges.lane[edge]]).add(lanes.target[edges.lane[edge]]);
-    if (edges.transfer[edge] === NONE) continue;
-    from = Math.min(from, model.transfers.start[edges.transfer[edge]]);
-    to = Math.max(to, model.transfers.received[edges.transfer[edge] + edges.chunks[edge] - 1]);
-  }
-  const only = JSON.stringify(store.state.trees) === `[${tree}]`;
-  return [make("h2", {}, `Tree ${tree}`), make("dl", {},
-    ...fact("Root", nodeName(model, trees.root[tree]), trees.root[tree]),
-    ...(model.scene.phases > 1 ? fact("Phase", String(trees.phase[tree]), trees.phase[tree]) : []),
-    ...fact("Share", `${share(trees.share[tree])} of the vector`, trees.share[tree]),
-    ...fact("Reaches", `${counted(nodes.size, "node")} over ${counted(uses, "edge")}`, uses),
-    ...(to > 0 ? fact("Time", `${time(from)} to ${time(to)}`, to - from) : [])),
-    make("button", { click: () => store.set({ trees: only ? null : [tree] }) }, only ? "Show all trees" : "Show only this tree")];
+function ofTree(model: Model, at: number, store: Store): HTMLElement[] {
+  const tree = treeIn(model, at);
+  const only = JSON.stringify(store.state.trees) === `[${at}]`;
+  const [first, last] = tree.steps;
+  return [make("h2", {}, `Tree ${at}`), make("dl", {},
+    ...fact("Root", nodeName(model, tree.root), tree.root),
+    ...(model.scene.phases > 1 ? fact("Phase", String(tree.phase), tree.phase) : []),
+    ...fact("Share", `${share(tree.share)} of the vector: ${size(tree.bytes)}`, tree.share),
+    ...fact("Reaches", `${counted(tree.nodes, "node")} over ${counted(tree.edges, "edge")}`, tree.edges),
+    ...fact("Depth", counted(tree.depth, "edge"), tree.depth),
+    ...(last ? fact("Steps", `${first} to ${last}`, last) : []),
+    ...(tree.span[1] > 0 ? fact("Time", tree.span.map((each) => time(each)).join(" to ")) : [])),
+    make("button", { click: () => store.set({ trees: only ? null : [at] }) },
+      only ? "Show all trees" : "Show only this tree")];
 }
 
 const SHOWN = 40;
 
 function treeButtons(title: string, trees: number[], store: Store, pane: number): HTMLElement {
-  const buttons = trees.slice(0, SHOWN).map((tree) =>
-    make("button", { class: "chip", click: () => store.set({ selected: { kind: "tree", at: tree, pane } }) }, `tree ${tree}`));
+  const select = (at: number) => store.set({ selected: { kind: "tree", at, pane }, pointed: null });
+  const point = (event: Event, at: number) => {
+    const { clientX: x, clientY: y } = event as PointerEvent;
+    store.set({ pointed: { kind: "tree", at, pane, x, y } });
+  };
+  const pointerleave = () => store.set({ pointed: null });
+  const buttons = trees.slice(0, SHOWN).map((tree) => make("button", { class: "chip", pointerleave,
+    pointermove: (event) => point(event, tree), click: () => select(tree) }, `tree ${tree}`));
   const rest = trees.length > SHOWN ? ` and ${trees.length - SHOWN} more` : "";
   return make("div", { class: "list" }, make("h3", {}, title), ...buttons, rest);
 }
@@ -210,7 +151,8 @@ function transferList(model: Model, title: string, list: number[], store: Store,
     const { start, sent } = model.transfers;
     const text = `${transferName(model, transfer)}, tree ${treeOf(model.transfers, transfer)}, ` +
       `${time(start[transfer])} to ${time(sent[transfer])}`;
-    return make("button", { class: "row", click: () => store.set({ selected: { kind: "transfer", at: transfer, pane } }) }, text);
+    const select = () => store.set({ selected: { kind: "transfer", at: transfer, pane } });
+    return make("button", { class: "row", click: select }, text);
   });
   const rest = list.length > SHOWN ? `and ${list.length - SHOWN} more` : "";
   return make("div", { class: "list" }, make("h3", {}, title), ...buttons, rest);

@@ -15,17 +15,20 @@ export function nearestNode(places: Places, view: View, size: number, x: number,
   return best;
 }
 
-/** Return the link at a pixel, or -1; `segments` are those of `places`, in their order. */
-export function nearestLink(segments: Segments, places: Places, view: View, x: number, y: number): number {
+/** Return the segment at a pixel, or -1. */
+export function nearestSegment(segments: Segments, view: View, x: number, y: number): number {
   let best = -1;
   let least = 6;
-  for (let link = 0; link + 1 < places.starts.length; link++) {
-    for (let at = places.starts[link]; at < places.starts[link + 1]; at++) {
-      const far = distance(pixels(segments, at, view), x, y);
-      if (far < least) [best, least] = [link, far];
-    }
+  for (let at = 0; at < segments.count; at++) {
+    const far = distance(pixels(segments, at, view), x, y);
+    if (far < least) [best, least] = [at, far];
   }
   return best;
+}
+
+/** Return the link to which a segment belongs, or -1 for none. */
+export function linkOf({ starts }: Places, segment: number): number {
+  return segment < 0 ? -1 : starts.findIndex((start) => start > segment) - 1;
 }
 
 function distance([x0, y0, x1, y1]: number[], x: number, y: number): number {

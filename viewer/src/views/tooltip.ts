@@ -2,28 +2,46 @@
 import { row } from "../data/transfers";
 import { linkInWords, nodeInWords } from "../explained";
 import { seriesOf } from "../looks";
-import { busyShare, edgesShown, linkName, nodeName, valueAt, type Model } from "../model";
-import type { State } from "../state";
-import { amount, counted, rate, share, time } from "../units";
+import { busyShare, edgesShown, kindOf, linkName, nodeName, valueAt, type Model } from "../model";
+import type { Pointed, State } from "../state";
+import { treeIn } from "../tree";
+import { amount, counted, rate, share, size, time } from "../units";
 import { make } from "./elements";
-import type { Hover } from "./pane";
 
-export function fillTooltip(host: HTMLElement, model: Model | undefined, hover: Hover, state: State): void {
+export function fillTooltip(host: HTMLElement, model: Model | undefined, state: State): void {
+  const { pointed: hover } = state;
   host.hidden = !hover || !model;
   if (!hover || !model) return;
-  const lines = hover.kind === "node" ? ofNode(model, hover.at, state) : ofLink(model, hover.at, state);
+  const lines = linesOf(model, hover, state);
   host.replaceChildren(...lines.map((line, at) => make(at ? "div" : "b", {}, line)));
   const [width, height] = [host.offsetWidth, host.offsetHeight];
   host.style.left = `${Math.min(hover.x + 14, innerWidth - width - 8)}px`;
   host.style.top = `${Math.min(hover.y + 14, innerHeight - height - 8)}px`;
 }
 
+function linesOf(model: Model, { kind, at }: Pointed, state: State): string[] {
+  if (kind === "node") return ofNode(model, at, state);
+  return kind === "tree" ? ofTree(model, at) : ofLink(model, at, state);
+}
+
+function ofTree(model: Model, number: number): string[] {
+  const tree = treeIn(model, number);
+  const steps = tree.steps[1] ? `steps ${tree.steps[0]} to ${tree.steps[1]}` : "streamed";
+  return [
+    `Tree ${number}`, `root ${nodeName(model, tree.root)}`,
+    `${share(tree.share)} of the vector: ${size(tree.bytes)}`,
+    `${counted(tree.transfers, "transfer")} between ${counted(tree.nodes, "node")}`,
+    `${counted(tree.depth, "edge")} deep, ${steps}`,
+  ];
+}
+
 function ofNode(model: Model, node: number, state: State): string[] {
-  const rank = model.network.ranks[node];
-  const kind = model.network.kinds[node] === "accelerator" ? (rank < 0 ? "idle" : `rank ${rank}`) : model.network.kinds[node];
-  const lines = [nodeName(model, node), kind];
+  const lines = [nodeName(model, node), kindOf(model, node)];
+  if (model.network.guessed.includes(node)) lines.push("Its place on the map is guessed.");
   const series = seriesOf(model, state);
-  if (series?.of === "nodes") lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
+  if (series?.of === "nodes") {
+    lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
+  }
   if (model.findings) lines.push(...nodeInWords(model.findings, node));
   if (state.trees) lines.push(...inTrees(model, node, state));
   return lines;
@@ -59,7 +77,8 @@ function ofLink(model: Model, link: number, state: State): string[] {
   const part = state.window ? ` from ${time(state.window[0])} to ${time(state.window[1])}` : "";
   const lines = [linkName(model, link), `${rate(model.net.bandwidth_Bps[link])}, ${time(model.net.latency_s[link])}`,
     `busy ${share(busyShare(model, link, state.window))}${part}`];
-  if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${time(first)} to ${time(last)}`);
+  const span = `${time(first)} to ${time(last)}`;
+  if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${span}`);
   if (model.findings) lines.push(...linkInWords(model.findings, link));
   if (model.limit.has(link)) lines.push("It limits every plan on this network.");
   return lines;
