@@ -18,6 +18,7 @@ from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import error_of
 from treefold.runtime.networks import Pair, pair_of
 from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.streams import streams_of
 from treefold.runtime.timeouts import Timeouts
 from treefold.runtime.transport import Operation
 
@@ -69,6 +70,7 @@ class TcpTransport:
         """Connect to all ranks that the plan, or its network, joins to this one."""
         pairs = _pairs(plan)
         partners = {end for pair in pairs if self.rank in pair for end in pair} - {self.rank}
+        self._mesh.use_streams(streams_of(plan, self.rank))
         self.connect_to(sorted(partners), CONNECT_S)
         self._joined |= pairs
 

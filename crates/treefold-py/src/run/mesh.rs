@@ -103,6 +103,12 @@ impl Mesh {
         py.detach(|| self.locked().mesh.address().to_string())
     }
 
+    /// Set how many TCP streams side by side new connections to these ranks have; of a pair, the higher rank decides.
+    fn use_streams(&self, py: Python<'_>, streams: BTreeMap<u32, usize>) {
+        let streams: Vec<_> = streams.into_iter().map(|(rank, count)| (NodeId(rank), count)).collect();
+        py.detach(|| self.locked().mesh.use_streams(&streams));
+    }
+
     /// Connect to peers, whose `address:port` is given by rank; they have to do the same at the same time.
     fn connect(&self, py: Python<'_>, peers: BTreeMap<u32, String>, timeout_s: f64, dead_after_s: f64) -> PyResult<()> {
         let parse = |(rank, text): (u32, String)| text.parse().map(|address: SocketAddr| (NodeId(rank), address));

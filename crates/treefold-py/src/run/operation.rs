@@ -128,7 +128,7 @@ impl Operation {
                 operation.take(task, 0, bytes);
                 operation.end(task);
             } else {
-                operation.park(task, Message::of(bytes));
+                operation.park(task, 0, Message::of(bytes));
             }
             Ok(())
         })

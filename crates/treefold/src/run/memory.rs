@@ -217,7 +217,7 @@ impl Rank<'_> {
             message.bytes_mut()[start..end].copy_from_slice(content.bytes());
             if end == length {
                 let message = self.early.remove(&task).expect("it has come");
-                self.operation.park(task, message);
+                self.operation.park(task, 0, message);
             }
         } else {
             self.operation.take(task, start, content.bytes());

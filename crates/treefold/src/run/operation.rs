@@ -67,8 +67,10 @@ pub struct Progress {
     waits: Vec<u32>,
     /// The sends to each peer that wait for nothing more.
     ready: Vec<BinaryHeap<Reverse<Ready>>>,
-    /// The whole messages that came before they may be used, by task.
-    parked: HashMap<TaskId, Message>,
+    /// What came before it may be used, by task: parts of messages, each with the bytes of its message before it.
+    parked: HashMap<TaskId, Vec<(usize, Message)>>,
+    /// The bytes that have come of messages that come in several parts.
+    arrived: HashMap<TaskId, usize>,
     /// How many tasks have not ended.
     left: usize,
     /// How many tasks with each peer have not ended.
@@ -88,6 +90,7 @@ impl Progress {
             waits: program.waits.clone(),
             ready: vec![BinaryHeap::new(); program.peers.len()],
             parked: HashMap::new(),
+            arrived: HashMap::new(),
             left: program.tasks.len(),
             left_with: program.tasks_with(),
         })
@@ -277,15 +280,51 @@ impl<'a> Operation<'a> {
         self.progress.waits[task] == 0
     }
 
-    /// Keeps a whole message until it may be used.
-    pub fn park(&mut self, task: TaskId, message: Message) {
+    /// Returns whether an element of a message begins at byte `from` of it.
+    pub(crate) fn is_at_element(&self, from: u64) -> bool {
+        from.is_multiple_of(self.program.element_bytes)
+    }
+
+    /// Keeps a part of a message, which begins at byte `from` of it, until it may be used.
+    pub fn park(&mut self, task: TaskId, from: usize, part: Message) {
+        let length = part.bytes().len();
         if self.may_use(task) {
-            self.take(task, 0, message.bytes());
-            self.end(task);
-        } else {
-            self.note_end(task);
-            self.progress.parked.insert(task, message);
+            self.take(task, from, part.bytes());
+            self.has_taken(task, length);
+            return;
         }
+        if self.is_whole(task, length) {
+            self.note_end(task);
+        }
+        self.progress.parked.entry(task).or_default().push((from, part));
+    }
+
+    /// Notes that a part of a message of this length has been used, which ends the task if it was the last.
+    pub(crate) fn has_taken(&mut self, task: TaskId, length: usize) {
+        if self.is_whole(task, length) {
+            self.end(task);
+        }
+    }
+
+    /// Counts a part of a message that has come; returns whether that was the last one.
+    fn is_whole(&mut self, task: TaskId, length: usize) -> bool {
+        let bytes = self.bytes(task);
+        if length == bytes {
+            return true;
+        }
+        let arrived = self.progress.arrived.entry(task).or_default();
+        *arrived += length;
+        *arrived == bytes
+    }
+
+    /// Uses the parts of a message that came before it may be used; returns whether that was all of it.
+    fn take_parked(&mut self, task: TaskId) -> bool {
+        let Some(parts) = self.progress.parked.remove(&task) else { return false };
+        for (from, part) in &parts {
+            self.take(task, *from, part.bytes());
+        }
+        let bytes = self.bytes(task);
+        self.progress.arrived.get(&task).is_none_or(|&arrived| arrived == bytes)
     }
 
     /// Returns where the bytes of a message belong from byte `from` on. The message must be one that may be used.
@@ -389,13 +428,7 @@ impl<'a> Operation<'a> {
                 self.run_locally(task);
                 true
             }
-            Task::Reduce(_) | Task::Replace(_) => match self.progress.parked.remove(&task) {
-                Some(message) => {
-                    self.take(task, 0, message.bytes());
-                    true
-                }
-                None => false,
-            },
+            Task::Reduce(_) | Task::Replace(_) => self.take_parked(task),
         }
     }
 }

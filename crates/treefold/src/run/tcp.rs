@@ -44,6 +44,9 @@ pub use join::message_cost;
 use reunion::Reunions;
 use watch::Watch;
 
+/// The most streams of a connection.
+pub const MOST_STREAMS: usize = 256;
+
 /// How often a rank that waits asks whether it should go on.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -96,6 +99,8 @@ pub struct Mesh {
     /// What is watched, if it is.
     watch: Option<Watch>,
     reunions: Reunions,
+    /// How many streams the connection to each rank has that this rank dials.
+    streams: Vec<usize>,
 }
 
 /// The operation at work.
@@ -237,7 +242,7 @@ impl Mesh {
         }
         self.check_faults()?;
         let program = operation.program();
-        let frame = Frame { kind: Kind::Start, sequence: self.sequence, transfer: 0, origin: self.rank, length: 0 };
+        let frame = Frame::new(Kind::Start, self.sequence, 0, self.rank);
         let mut slots = vec![None; self.connections.len()];
         for (slot, &peer) in PeerId::first(program.peers.len()).zip(&program.peers) {
             slots[peer] = Some(slot);
@@ -319,7 +324,7 @@ impl Mesh {
             }
             (Kind::Ask, _) => {
                 let answer = watch::question(Kind::Answer, frame.transfer, self.rank);
-                self.connections[peer].iter_mut().for_each(|connection| connection.queue(answer.clone()));
+                self.connections[peer].iter_mut().for_each(|connection| connection.queue_once(answer.clone()));
                 Ok(())
             }
             (Kind::Answer, _) => {
@@ -340,9 +345,9 @@ impl Mesh {
         let _ = self.poll.poll(&mut events, Some(most));
         for event in &events {
             let Token(number) = event.token();
-            if let Some(Some(connection)) = self.connections.get_mut(number) {
-                connection.readable |= event.is_readable() || event.is_error() || event.is_read_closed();
-                connection.writable |= event.is_writable() || event.is_error();
+            if let Some(Some(connection)) = self.connections.get_mut(number / MOST_STREAMS) {
+                let is_readable = event.is_readable() || event.is_error() || event.is_read_closed();
+                connection.note(number % MOST_STREAMS, is_readable, event.is_writable() || event.is_error());
             }
         }
     }

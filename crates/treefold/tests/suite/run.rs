@@ -113,7 +113,7 @@ fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
         operations[rank].end(sent);
         let from = PeerId::new(programs[target].peers.binary_search(&rank).unwrap());
         let received = operations[target].receiver(from, transfer).unwrap();
-        operations[target].park(received, message);
+        operations[target].park(received, 0, message);
     }
     assert!(operations.iter().all(Operation::done), "{} {} stands still", plan.algorithm, plan.collective);
     drop(operations);

@@ -40,7 +40,7 @@ impl Mesh {
             let mut waiting = false;
             for peer in NodeId::first(self.connections.len()) {
                 let Some(connection) = &mut self.connections[peer] else { continue };
-                connection.writable = true;
+                connection.wake();
                 match connection.write(None) {
                     Ok(_) => waiting |= !connection.flushed(),
                     // The kernel reports the cause only once, so it is recorded now; no operation waits for the answer.
@@ -56,12 +56,12 @@ impl Mesh {
 
     /// Says farewell and closes all connections.
     pub fn close(&mut self) {
-        let frame = Frame { kind: Kind::Bye, sequence: 0, transfer: 0, origin: self.rank, length: 0 };
+        let frame = Frame::new(Kind::Bye, 0, 0, self.rank);
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
         self.flush();
         // A connection that is closed with unread data makes the kernel drop what its peer has not read yet.
         let open = self.connections.iter().flatten();
-        open.for_each(|connection| drop(connection.stream.shutdown(std::net::Shutdown::Write)));
+        open.for_each(Connection::shut_down);
         let end = Instant::now() + FAREWELL;
         while self.connections.iter().any(Option::is_some) && Instant::now() < end {
             for connection in &mut self.connections {

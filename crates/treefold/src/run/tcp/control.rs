@@ -195,7 +195,7 @@ impl Mesh {
     #[doc(hidden)]
     pub fn announce(&mut self, message: &ControlMessage) {
         self.broadcasts += 1;
-        let frame = Frame { kind: Kind::Control, sequence: 0, transfer: self.broadcasts, origin: self.rank, length: 0 };
+        let frame = Frame::new(Kind::Control, 0, self.broadcasts, self.rank);
         let bytes = frame.with_body(&message.to_bytes());
         self.log(self.rank, self.broadcasts, || bytes.clone());
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(bytes.clone()));

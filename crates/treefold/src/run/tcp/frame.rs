@@ -15,7 +15,7 @@ pub const END_OF_BURST: i32 = libc::MSG_EOR;
 pub const END_OF_BURST: i32 = 0;
 
 /// The bytes of a header.
-pub const HEADER: usize = 24;
+pub const HEADER: usize = 32;
 
 /// The most bytes of a body that is no message of an operation.
 pub const MAX_CONTROL: u64 = 1 << 28;
@@ -23,7 +23,7 @@ pub const MAX_CONTROL: u64 = 1 << 28;
 /// The kinds of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A message of an operation.
+    /// A message of an operation, or a part of one.
     Data = 1,
     /// The signature of an operation, which comes before its first message.
     Start = 2,
@@ -52,18 +52,26 @@ pub struct Frame {
     pub transfer: u32,
     /// The rank that has broadcast the frame, if it is a control message.
     pub origin: NodeId,
+    /// The bytes of the message before this part of it; 0 for other frames.
+    pub from: u64,
     /// The bytes of the body.
     pub length: u64,
 }
 
 impl Frame {
+    /// Returns a frame of an operation, or of none, without a body.
+    pub fn new(kind: Kind, sequence: u32, transfer: u32, origin: NodeId) -> Self {
+        Self { kind, sequence, transfer, origin, from: 0, length: 0 }
+    }
+
     /// Returns the header as bytes.
     pub fn to_bytes(self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         for (at, word) in [self.kind as u32, self.sequence, self.transfer, self.origin.0].into_iter().enumerate() {
             bytes[4 * at..4 * at + 4].copy_from_slice(&word.to_le_bytes());
         }
-        bytes[16..].copy_from_slice(&self.length.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.from.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.length.to_le_bytes());
         bytes
     }
 
@@ -84,11 +92,12 @@ impl Frame {
             8 => Kind::Welcome,
             other => bail!("a frame of unknown kind {other} came; all ranks need the same treefold"),
         };
-        let length = u64::from_le_bytes(bytes[16..].try_into().expect("eight bytes"));
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let (from, length) = (number(16), number(24));
         if kind != Kind::Data && length > MAX_CONTROL {
             bail!("a frame of {length} bytes came; all ranks need the same treefold");
         }
-        Ok(Self { kind, sequence: word(1), transfer: word(2), origin: NodeId(word(3)), length })
+        Ok(Self { kind, sequence: word(1), transfer: word(2), origin: NodeId(word(3)), from, length })
     }
 
     /// Returns the transfer whose message the body is.

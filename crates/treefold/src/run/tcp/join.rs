@@ -3,6 +3,7 @@
 //! A rank that connects sends a token that only the group knows, so that a foreign process that finds the port is sent
 //! away.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -14,8 +15,8 @@ use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
 use socket2::{SockRef, TcpKeepalive};
 
-use super::Mesh;
-use super::connection::Connection;
+use super::connection::{Connection, Stream};
+use super::{MOST_STREAMS, Mesh};
 use super::control::Heard;
 use super::frame::HEADER;
 use crate::error::{Error, Result};
@@ -26,8 +27,8 @@ use crate::units::Seconds;
 const WAKE: Token = Token(usize::MAX);
 /// How long a caller may take to say which rank it is.
 const HELLO: Duration = Duration::from_secs(5);
-/// The bytes of a hello: a greeting, the token, and a rank.
-const HELLO_BYTES: usize = 20;
+/// The bytes of a hello: a greeting, the token, a rank, the number of the stream, and how many there are.
+const HELLO_BYTES: usize = 24;
 const GREETING: [u8; 8] = *b"treefold";
 /// The greeting of a rank that was cut off.
 pub const REUNION: [u8; 8] = *b"treeback";
@@ -106,7 +107,16 @@ impl Mesh {
             at_work: false,
             watch: None,
             reunions: Default::default(),
+            streams: vec![1; count],
         })
+    }
+
+    /// Sets how many streams side by side the connections to these ranks have from now on; by default one. Of a pair,
+    /// the higher rank decides. There are [`MOST_STREAMS`] at most.
+    pub fn use_streams(&mut self, streams: &[(NodeId, usize)]) {
+        for &(rank, count) in streams {
+            self.streams[rank.index()] = count.clamp(1, MOST_STREAMS);
+        }
     }
 
     /// Returns the address and port on which this rank listens.
@@ -131,8 +141,8 @@ impl Mesh {
         let (before, after): (Vec<_>, Vec<_>) =
             peers.iter().filter(|peer| wanted(peer.0)).partition(|peer| peer.0 < self.rank);
         for &&(rank, address) in &before {
-            let stream = self.connect_to(rank, address, deadline)?;
-            self.keep(rank, stream, dead_after)?;
+            let streams = self.connect_to(rank, address, deadline)?;
+            self.keep(rank, streams, dead_after)?;
         }
         self.reunions.dead_after = dead_after;
         for &(rank, address) in peers {
@@ -142,9 +152,9 @@ impl Mesh {
         let mut missing: Vec<NodeId> = after.iter().map(|peer| peer.0).collect();
         let mut callers = Vec::new();
         while !missing.is_empty() {
-            if let Some((rank, stream)) = self.next_member(&mut callers, GREETING, &missing) {
+            if let Some((rank, streams)) = self.next_member(&mut callers, GREETING, &missing) {
                 missing.retain(|&other| other != rank);
-                self.keep(rank, stream, dead_after)?;
+                self.keep(rank, streams, dead_after)?;
                 continue;
             }
             if !go_on() {
@@ -165,13 +175,10 @@ impl Mesh {
         Ok(())
     }
 
-    fn connect_to(&self, rank: NodeId, address: SocketAddr, deadline: Instant) -> Result<TcpStream> {
+    fn connect_to(&self, rank: NodeId, address: SocketAddr, deadline: Instant) -> Result<Vec<TcpStream>> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let say_hello = |mut stream: TcpStream| {
-            stream.write_all(&hello(GREETING, self.token, self.rank))?;
-            Ok(stream)
-        };
-        dial(self.address.ip(), address, left).and_then(say_hello).map_err(|error| {
+        let hellos = self.hellos(GREETING, rank);
+        dial_all(self.address.ip(), address, left, &hellos).map_err(|error| {
             Error::new(format!(
                 "rank {} cannot reach rank {rank} at {address}: {error}; is there a route, or a firewall?",
                 self.rank
@@ -180,20 +187,38 @@ impl Mesh {
         })
     }
 
-    /// Returns a caller with this greeting that has proven to be one of the missing ranks, if there is one. It waits
-    /// for none of them, so that a silent caller keeps nobody out.
+    /// Returns what this rank says first on each stream to a rank.
+    pub(super) fn hellos(&self, greeting: [u8; 8], rank: NodeId) -> Vec<Vec<u8>> {
+        let streams = self.streams[rank.index()];
+        (0..streams).map(|stream| hello(greeting, self.token, self.rank, stream, streams)).collect()
+    }
+
+    /// Returns the streams of a missing rank with this greeting that has proven to be one and has called with all of
+    /// its streams, if there is one. It waits for none of them, so that a silent caller keeps nobody out.
     pub(super) fn next_member(
         &self,
         callers: &mut Vec<Caller>,
         greeting: [u8; 8],
         missing: &[NodeId],
-    ) -> Option<(NodeId, TcpStream)> {
+    ) -> Option<(NodeId, Vec<TcpStream>)> {
         self.accept(callers);
-        callers.retain_mut(|caller| caller.is_done() || caller.read_hello());
-        callers.extract_if(.., |caller| caller.is_done()).find_map(|caller| {
-            let rank = caller.rank(greeting, self.token).filter(|rank| missing.contains(rank))?;
-            Some((rank, caller.stream))
-        })
+        let is_awaited = |hello: Option<Hello>| hello.is_some_and(|hello| missing.contains(&hello.rank));
+        callers.retain_mut(|caller| match caller.is_done() {
+            true => Instant::now() < caller.deadline && is_awaited(caller.hello(greeting, self.token)),
+            false => caller.read_hello(),
+        });
+        let said = |caller: &Caller| caller.hello(greeting, self.token).filter(|_| caller.is_done());
+        let is_whole = |hello: &Hello| {
+            let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == hello.rank);
+            of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == hello.streams
+        };
+        let Hello { rank, .. } = callers.iter().filter_map(said).find(is_whole)?;
+        let mut streams = BTreeMap::new();
+        for caller in callers.extract_if(.., |caller| said(caller).is_some_and(|hello| hello.rank == rank)) {
+            let number = said(&caller).map(|hello| hello.stream);
+            streams.insert(number, caller.stream);
+        }
+        Some((rank, streams.into_values().collect()))
     }
 
     /// Accepts all callers, and reads their hellos at once, as a rank sends its hello when it connects.
@@ -217,23 +242,29 @@ impl Mesh {
         }
     }
 
-    /// Makes a stream the connection to a rank.
-    fn keep(&mut self, rank: NodeId, stream: TcpStream, dead_after: Duration) -> Result<()> {
+    /// Makes streams the connection to a rank.
+    fn keep(&mut self, rank: NodeId, streams: Vec<TcpStream>, dead_after: Duration) -> Result<()> {
         let life = self.faults.mend(rank, self.rank);
-        let connection = self.set_up(rank, stream, dead_after, life);
+        let connection = self.set_up(rank, streams, dead_after, life);
         let fail = |error: io::Error| Error::new(format!("connection to rank {rank}: {error}")).outside(error.kind());
         self.connections[rank] = Some(connection.map_err(fail)?);
         Ok(())
     }
 
-    /// Sets a stream up as a connection to a rank.
+    /// Sets streams up as a connection to a rank.
     pub(super) fn set_up(
         &self,
         rank: NodeId,
-        stream: TcpStream,
+        streams: Vec<TcpStream>,
         dead_after: Duration,
         life: u32,
     ) -> io::Result<Connection> {
+        let set_up = |(number, stream)| self.set_up_stream(rank.index() * MOST_STREAMS + number, stream, dead_after);
+        let streams: io::Result<Vec<Stream>> = streams.into_iter().enumerate().map(set_up).collect();
+        Ok(Connection::new(streams?, life))
+    }
+
+    fn set_up_stream(&self, token: usize, stream: TcpStream, dead_after: Duration) -> io::Result<Stream> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
@@ -242,19 +273,38 @@ impl Mesh {
         socket.set_tcp_user_timeout(Some(dead_after))?;
         let is_near = stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
         let mut stream = mio::net::TcpStream::from_std(stream);
-        self.poll.registry().register(&mut stream, Token(rank.index()), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Connection::new(stream, is_near, life))
+        self.poll.registry().register(&mut stream, Token(token), Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Stream::new(stream, is_near))
     }
 }
 
-/// Returns what a rank says first when it connects.
-pub fn hello(greeting: [u8; 8], token: u64, rank: NodeId) -> Vec<u8> {
-    [&greeting[..], &token.to_le_bytes(), &rank.0.to_le_bytes()].concat()
+/// Returns what a rank says first on one of its streams.
+fn hello(greeting: [u8; 8], token: u64, rank: NodeId, stream: usize, streams: usize) -> Vec<u8> {
+    let [stream, streams] = [stream, streams].map(|number| (number as u16).to_le_bytes());
+    [&greeting[..], &token.to_le_bytes(), &rank.0.to_le_bytes(), &stream, &streams].concat()
+}
+
+/// Connects to an address as often as there are hellos, at the same time, and says them.
+pub fn dial_all(
+    own: IpAddr,
+    address: SocketAddr,
+    timeout: Duration,
+    hellos: &[Vec<u8>],
+) -> io::Result<Vec<TcpStream>> {
+    let call = |hello: &[u8]| {
+        let mut stream = dial(own, address, timeout)?;
+        stream.write_all(hello)?;
+        Ok(stream)
+    };
+    thread::scope(|scope| {
+        let calls: Vec<_> = hellos.iter().map(|hello| scope.spawn(move || call(hello))).collect();
+        calls.into_iter().map(|call| call.join().expect("a call does not panic")).collect()
+    })
 }
 
 /// Connects to an address from the address `own`, on which the rank listens, so that traffic takes the interface that
 /// was asked for.
-pub fn dial(own: IpAddr, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+fn dial(own: IpAddr, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
     socket.bind(&SocketAddr::new(own, 0).into())?;
     socket.connect_timeout(&address.into(), timeout)?;
@@ -301,12 +351,28 @@ impl Caller {
         }
     }
 
-    /// Returns the rank that the caller says it is, if it knows the token. All bytes of the token are compared, so that
-    /// the time of the comparison does not tell how much of a guess is right.
-    fn rank(&self, greeting: [u8; 8], token: u64) -> Option<NodeId> {
+    /// Returns what the caller says, if it knows the token. All bytes of the token are compared, so that the time of
+    /// the comparison does not tell how much of a guess is right.
+    fn hello(&self, greeting: [u8; 8], token: u64) -> Option<Hello> {
         let known = [greeting, token.to_le_bytes()].concat();
-        let (sent, rank) = self.hello.split_at(known.len());
+        let (sent, rest) = self.hello.split_at(known.len());
         let differences = sent.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
-        (black_box(differences) == 0).then(|| NodeId(u32::from_le_bytes(rank.try_into().expect("four bytes"))))
+        let Some((rank, &[a, b, c, d])) = rest.split_first_chunk::<4>() else { return None };
+        let [stream, streams] = [[a, b], [c, d]].map(|bytes| usize::from(u16::from_le_bytes(bytes)));
+        let is_possible = stream < streams && streams <= MOST_STREAMS;
+        (black_box(differences) == 0 && is_possible).then(|| Hello {
+            rank: NodeId(u32::from_le_bytes(*rank)),
+            stream,
+            streams,
+        })
     }
+}
+
+/// What a rank says first on one of its streams.
+#[derive(Debug, Clone, Copy)]
+struct Hello {
+    rank: NodeId,
+    stream: usize,
+    /// How many streams the rank dials.
+    streams: usize,
 }

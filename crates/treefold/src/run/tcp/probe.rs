@@ -1,5 +1,6 @@
 //! Probes of idle links, and round trips: what a rank measures of a link while no operation uses it.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::connection::BURST;
@@ -17,11 +18,14 @@ const WARM_UP: u32 = 10;
 /// The last round trips of which the least counts: what was slowed down by a busy processor or queue is not the least.
 const TRIPS: usize = 8;
 
+/// Returns the frame of a probe, which says nothing.
+pub fn frame() -> &'static [u8] {
+    static FRAME: OnceLock<Vec<u8>> = OnceLock::new();
+    FRAME.get_or_init(|| Frame::new(Kind::Probe, 0, 0, NodeId(0)).with_body(&[0; BURST - HEADER]))
+}
+
 /// A probe at work: frames that say nothing, as many as the link takes.
 pub struct Probe {
-    frame: Vec<u8>,
-    /// The bytes of the frame at work that have gone.
-    done: usize,
     /// The bytes that have gone.
     written: u64,
     /// When it begins to measure, and when it ends at the latest.
@@ -35,20 +39,12 @@ pub struct Probe {
 impl Probe {
     /// Begins a probe of a link whose round trips take so long.
     pub fn new(now: Instant, round_trip: Duration) -> Self {
-        let header = Frame { kind: Kind::Probe, sequence: 0, transfer: 0, origin: NodeId(0), length: 0 };
         let from = now + round_trip * WARM_UP;
-        let frame = header.with_body(&[0; BURST - HEADER]);
-        Self { frame, done: 0, written: 0, from, until: from + LONGEST, is_stopped: false, full: None }
+        Self { written: 0, from, until: from + LONGEST, is_stopped: false, full: None }
     }
 
-    /// Returns the rest of the frame at work.
-    pub fn rest(&self) -> &[u8] {
-        &self.frame[self.done..]
-    }
-
-    /// Records that so many bytes of the frame have gone.
+    /// Records that so many bytes have gone.
     pub fn gone(&mut self, bytes: usize) {
-        self.done = (self.done + bytes) % self.frame.len();
         self.written += bytes as u64;
     }
 
@@ -58,16 +54,6 @@ impl Probe {
             let mark = (now, self.written);
             self.full = Some([self.full.map_or(mark, |[first, _]| first), mark]);
         }
-    }
-
-    /// Returns whether it is over, and its last frame has gone wholly.
-    pub fn is_done(&self, now: Instant) -> bool {
-        self.is_over(now) && !self.is_within_frame()
-    }
-
-    /// Returns whether a frame has gone in part: its rest goes before anything else.
-    pub fn is_within_frame(&self) -> bool {
-        self.done > 0
     }
 
     /// Ends the probe without a result.

@@ -6,7 +6,7 @@
 //! control messages have come, and the other sends what is missing before it passes on new ones: they stay in order.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::Mesh;
 use super::connection::{Connection, Received};
 use super::frame::{Frame, Kind};
-use super::join::{Caller, REUNION, dial, hello};
+use super::join::{Caller, REUNION, dial_all};
 use crate::ids::NodeId;
 
 /// How often a rank dials another one from which it is cut off.
@@ -35,7 +35,7 @@ pub struct Reunions {
     /// When each rank was dialled last.
     dialled: Vec<(NodeId, Instant)>,
     /// The ranks that are being dialled.
-    dialling: Vec<(NodeId, Receiver<io::Result<TcpStream>>)>,
+    dialling: Vec<(NodeId, Receiver<io::Result<Vec<TcpStream>>>)>,
     /// The callers that have not said who they are.
     callers: Vec<Caller>,
     /// The connections whose ends have not greeted each other.
@@ -112,14 +112,10 @@ impl Mesh {
                 continue;
             }
             let (sender, receiver) = channel();
-            let (own, hello) = (self.address.ip(), hello(REUNION, self.token, self.rank));
+            let (own, hellos) = (self.address.ip(), self.hellos(REUNION, rank));
             thread::spawn(move || {
-                let called = dial(own, address, PATIENCE).and_then(|mut stream| {
-                    stream.write_all(&hello)?;
-                    Ok(stream)
-                });
                 // Nobody listens if the rank has left meanwhile.
-                let _ = sender.send(called);
+                let _ = sender.send(dial_all(own, address, PATIENCE, &hellos));
             });
             self.reunions.dialled.retain(|&(other, _)| other != rank);
             self.reunions.dialled.push((rank, now));
@@ -131,7 +127,7 @@ impl Mesh {
     fn take_up(&mut self, now: Instant) {
         for (rank, receiver) in std::mem::take(&mut self.reunions.dialling) {
             match receiver.try_recv() {
-                Ok(Ok(stream)) => self.meet(rank, stream, now),
+                Ok(Ok(streams)) => self.meet(rank, streams, now),
                 Err(TryRecvError::Empty) => self.reunions.dialling.push((rank, receiver)),
                 Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
             }
@@ -148,8 +144,8 @@ impl Mesh {
         let mut callers = std::mem::take(&mut self.reunions.callers);
         let member = self.next_member(&mut callers, REUNION, &awaited);
         self.reunions.callers = callers;
-        if let Some((rank, stream)) = member {
-            self.meet(rank, stream, now);
+        if let Some((rank, streams)) = member {
+            self.meet(rank, streams, now);
             if let Some(stranger) = self.reunions.strangers.iter().position(|each| each.rank == rank) {
                 let welcome = self.welcome(self.reunions.strangers[stranger].life);
                 self.reunions.strangers[stranger].connection.queue(welcome);
@@ -157,11 +153,11 @@ impl Mesh {
         }
     }
 
-    /// Sets up a stream to a rank as a connection whose ends have not greeted each other.
-    fn meet(&mut self, rank: NodeId, stream: TcpStream, now: Instant) {
+    /// Sets up streams to a rank as a connection whose ends have not greeted each other.
+    fn meet(&mut self, rank: NodeId, streams: Vec<TcpStream>, now: Instant) {
         let Some(life) = self.awaited(rank) else { return };
         // What cannot be set up is dialled again.
-        if let Ok(connection) = self.set_up(rank, stream, self.reunions.dead_after, life) {
+        if let Ok(connection) = self.set_up(rank, streams, self.reunions.dead_after, life) {
             self.reunions.strangers.push(Stranger { rank, life, connection, since: now });
         }
     }
@@ -172,7 +168,7 @@ impl Mesh {
         let mut known: Vec<u32> = self.heard.iter().map(|heard| heard.complete()).collect();
         known[self.rank] = self.broadcasts;
         let body: Vec<u8> = known.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let frame = Frame { kind: Kind::Welcome, sequence: 0, transfer: life, origin: self.rank, length: 0 };
+        let frame = Frame::new(Kind::Welcome, 0, life, self.rank);
         frame.with_body(&body)
     }
 
@@ -181,7 +177,7 @@ impl Mesh {
     fn greet(&mut self, now: Instant) {
         for mut stranger in std::mem::take(&mut self.reunions.strangers) {
             let connection = &mut stranger.connection;
-            (connection.readable, connection.writable) = (true, true);
+            connection.wake();
             let mut moved = false;
             let read = connection.write(None).and_then(|_| connection.read(None, self.sequence, &mut moved));
             match read {
@@ -208,7 +204,7 @@ impl Mesh {
             connection.queue(self.welcome(life));
         }
         missing.into_iter().for_each(|frame| connection.queue(frame));
-        (connection.readable, connection.writable) = (true, true);
+        connection.wake();
         self.connections[rank] = Some(connection);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::connection::Connection;
 use super::probe::{MEASURED, Probe};
 use super::{LinkUsage, Mesh};
 use crate::ids::NodeId;
@@ -67,7 +68,7 @@ impl Mesh {
             let Some(connection) = &mut self.connections[rank] else { continue };
             if connection.probe.is_none() && connection.flushed() && connection.trips.is_due(now, ASK_EVERY) {
                 let number = connection.trips.ask(now, connection.received);
-                connection.queue(question(Kind::Ask, number, self.rank));
+                connection.queue_once(question(Kind::Ask, number, self.rank));
             }
         }
     }
@@ -75,8 +76,8 @@ impl Mesh {
     /// Ends a probe that is over, or begins one that is due.
     fn probe(&mut self, watch: &mut Watch, now: Instant, is_busy: &dyn Fn(NodeId) -> bool) {
         if let Some((rank, begun)) = watch.probing {
-            let probe = self.connections[rank].as_mut().map(|connection| &mut connection.probe);
-            let Some(probe) = probe.filter(|probe| probe.as_ref().is_some_and(|probe| !probe.is_done(now))) else {
+            let is_at_work = |connection: &&mut Connection| connection.probe.is_some() && !connection.has_probed(now);
+            let Some(connection) = self.connections[rank].as_mut().filter(is_at_work) else {
                 let ended = self.connections[rank].as_mut().and_then(|connection| connection.probe.take());
                 let measured = ended.and_then(|probe| probe.measured());
                 watch.results.extend(measured.map(|(bytes, time)| LinkUsage {
@@ -88,7 +89,7 @@ impl Mesh {
                 return;
             };
             if is_busy(rank) {
-                probe.as_mut().expect("it is at work").stop();
+                connection.probe.iter_mut().for_each(Probe::stop);
             }
         } else if now >= watch.probe_at && !watch.idle.is_empty() {
             let rank = watch.idle[watch.next % watch.idle.len()];
@@ -107,5 +108,5 @@ impl Mesh {
 
 /// Returns the frame that asks, or answers, how long a round trip takes.
 pub(super) fn question(kind: Kind, number: u32, origin: NodeId) -> Vec<u8> {
-    Frame { kind, sequence: 0, transfer: number, origin, length: 0 }.to_bytes().to_vec()
+    Frame::new(kind, 0, number, origin).to_bytes().to_vec()
 }

@@ -1,59 +1,78 @@
-//! The receiving half of a connection: it reads frames without ever waiting, and uses their bodies as they come.
+//! The receiving half of a stream: it reads frames, and uses their bodies as they come.
 
 use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
 
-use super::{BLOCK, Connection, EARLY, Received, Use, VISIT};
+use super::{Connection, EARLY, Received, Stream};
 use crate::run::operation::{Operation, Sink};
-use crate::run::program::PeerId;
+use crate::run::program::{PeerId, TaskId};
 use crate::run::tcp::frame::{Frame, HEADER, Kind};
 
-impl Connection {
-    /// Reads and drops all bytes that have come; returns whether the peer has closed the connection.
-    pub(in crate::run::tcp) fn drained(&mut self) -> bool {
-        let mut dropped = [0; 1 << 12];
-        loop {
-            match (&self.stream).read(&mut dropped) {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(error) => return error.kind() != ErrorKind::WouldBlock,
-            }
+/// The most bytes that are read from a stream before the others have their turn.
+const VISIT: usize = 4 << 20;
+/// The bytes that are added at a time.
+const BLOCK: usize = 64 << 10;
+
+/// The frame whose body is coming.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coming {
+    frame: Frame,
+    used: Use,
+}
+
+impl Coming {
+    /// Lets the rest of a message go, as its operation was given up.
+    pub fn drop_message(&mut self) {
+        if matches!(self.used, Use::Take(_) | Use::Park(_)) {
+            self.used = Use::Drop;
         }
     }
+}
 
-    /// Returns whether messages have come whose operations have not begun.
-    pub(in crate::run::tcp) fn has_early(&self) -> bool {
-        !self.early.is_empty()
+/// The use of a frame's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// The body is added to the vector, or copied into it, as it comes.
+    Take(TaskId),
+    /// The body is kept whole until the operation may use it.
+    Park(TaskId),
+    /// The body is kept whole for the caller.
+    Keep,
+    /// The body is kept whole for its operation, which has not begun here.
+    Early,
+    /// The body is dropped, as its operation was given up.
+    Drop,
+}
+
+impl Frame {
+    /// Returns the task that receives this part of a message from a peer; `None` if the operation has no such message.
+    pub(super) fn task_of(&self, operation: &Operation<'_>, peer: PeerId) -> Option<TaskId> {
+        let task = operation.receiver(peer, self.message())?;
+        let is_within = self.from.checked_add(self.length).is_some_and(|end| end <= operation.bytes(task) as u64);
+        (is_within && operation.is_at_element(self.from)).then_some(task)
     }
+}
 
-    /// Returns the body of the frame that was returned last.
-    pub(in crate::run::tcp) fn body(&self) -> &[u8] {
-        self.returned.bytes()
-    }
-
-    /// Reads until a frame comes that is no message of this operation, or nothing is left. `sequence` is the number of
-    /// the operation at work, or of the last one; frames of later ones are kept.
-    pub(in crate::run::tcp) fn read(
+impl Stream {
+    /// Reads as [`Connection::read`] does. `pair` is the connection that this stream belongs to.
+    pub(super) fn read(
         &mut self,
+        pair: &mut Connection,
         mut work: Option<(&mut Operation<'_>, PeerId)>,
         sequence: u32,
         progress: &mut bool,
     ) -> io::Result<Received> {
-        if let Some((operation, peer)) = &mut work
-            && let Some(received) = self.take_early(operation, *peer, sequence, progress)
-        {
-            return Ok(received);
-        }
         let mut left = VISIT;
         while self.readable {
-            let Some((frame, used)) = self.coming else {
+            let Some(Coming { frame, used }) = self.coming else {
                 if self.header_done < HEADER {
                     let Some(read) = self.read_some(None)? else { break };
                     (*progress, self.header_done) = (true, self.header_done + read);
                     continue;
                 }
                 let frame = Frame::from_bytes(&self.header).map_err(io::Error::other)?;
-                match self.begin(frame, &mut work, sequence) {
-                    Some(used) => (self.coming, self.body_done) = (Some((frame, used)), 0),
+                match self.begin(pair, frame, &mut work, sequence) {
+                    Some(used) => (self.coming, self.body_done) = (Some(Coming { frame, used }), 0),
                     None if frame.kind == Kind::Data && work.is_some() && frame.sequence == sequence => {
                         return Ok(Received::Foreign);
                     }
@@ -62,13 +81,14 @@ impl Connection {
                 continue;
             };
             if self.body_done < frame.length as usize {
-                let Some(read) = self.read_body(frame, used, work.as_mut().map(|work| &mut *work.0))? else { break };
+                let operation = work.as_mut().map(|work| &mut *work.0);
+                let Some(read) = self.read_body(pair, frame, used, operation)? else { break };
                 *progress = true;
                 left = left.saturating_sub(read);
             }
             if self.body_done == frame.length as usize {
                 (self.coming, self.header_done) = (None, 0);
-                if let Some(received) = self.finish(frame, used, &mut work, sequence, progress) {
+                if let Some(received) = self.finish(pair, frame, used, &mut work, sequence, progress) {
                     return Ok(received);
                 }
             }
@@ -82,6 +102,7 @@ impl Connection {
     /// Uses a frame that has come wholly; returns it if it is no message of the operation at work.
     fn finish(
         &mut self,
+        pair: &mut Connection,
         frame: Frame,
         used: Use,
         work: &mut Option<(&mut Operation<'_>, PeerId)>,
@@ -89,58 +110,39 @@ impl Connection {
         progress: &mut bool,
     ) -> Option<Received> {
         match (used, work) {
-            (Use::Take(task), Some((operation, _))) => operation.end(task),
-            (Use::Park(task), Some((operation, _))) => operation.park(task, std::mem::take(&mut self.body)),
+            (Use::Take(task), Some((operation, _))) => operation.has_taken(task, frame.length as usize),
+            (Use::Park(task), Some((operation, _))) => {
+                operation.park(task, frame.from as usize, std::mem::take(&mut self.body));
+            }
             (Use::Keep, _) => {
-                std::mem::swap(&mut self.returned, &mut self.body);
+                std::mem::swap(&mut pair.returned, &mut self.body);
                 return Some(Received::Frame(frame));
             }
             (Use::Early, work) => {
-                self.early.push_back((frame, std::mem::take(&mut self.body)));
+                pair.early.push_back((frame, std::mem::take(&mut self.body)));
                 // Its operation may have begun while it came.
                 let (operation, peer) = work.as_mut()?;
-                return self.take_early(operation, *peer, sequence, progress);
+                return pair.take_early(operation, *peer, sequence, progress);
             }
             _ => {}
         }
         None
     }
 
-    /// Uses the messages that came before their operation began; returns the first frame that is no message of it.
-    fn take_early(
-        &mut self,
-        operation: &mut Operation<'_>,
-        peer: PeerId,
-        sequence: u32,
-        progress: &mut bool,
-    ) -> Option<Received> {
-        while self.early.front().is_some_and(|(frame, _)| frame.sequence <= sequence) {
-            let (frame, message) = self.early.pop_front()?;
-            self.early_bytes -= frame.length;
-            *progress = true;
-            match frame.kind {
-                _ if frame.sequence < sequence => {}
-                Kind::Data => match operation.receiver(peer, frame.message()) {
-                    Some(task) if operation.bytes(task) as u64 == frame.length => operation.park(task, message),
-                    _ => return Some(Received::Foreign),
-                },
-                _ => {
-                    self.returned = message;
-                    return Some(Received::Frame(frame));
-                }
-            }
-        }
-        None
-    }
-
     /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
-    fn begin(&mut self, frame: Frame, work: &mut Option<(&mut Operation<'_>, PeerId)>, sequence: u32) -> Option<Use> {
+    fn begin(
+        &mut self,
+        pair: &mut Connection,
+        frame: Frame,
+        work: &mut Option<(&mut Operation<'_>, PeerId)>,
+        sequence: u32,
+    ) -> Option<Use> {
         let used = match frame.kind {
             Kind::Control | Kind::Bye | Kind::Ask | Kind::Answer | Kind::Welcome => Use::Keep,
             Kind::Probe => Use::Drop,
             _ if frame.sequence < sequence => Use::Drop,
             _ if frame.sequence > sequence => {
-                self.early_bytes = self.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
+                pair.early_bytes = pair.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
                 Use::Early
             }
             Kind::Start if work.is_some() => Use::Keep,
@@ -148,8 +150,7 @@ impl Connection {
             Kind::Data if work.is_none() => Use::Drop,
             Kind::Data => {
                 let (operation, peer) = work.as_mut()?;
-                let task = operation.receiver(*peer, frame.message());
-                let task = task.filter(|&task| operation.bytes(task) as u64 == frame.length)?;
+                let task = frame.task_of(operation, *peer)?;
                 if operation.may_use(task) { Use::Take(task) } else { Use::Park(task) }
             }
         };
@@ -161,41 +162,52 @@ impl Connection {
     }
 
     /// Reads into a range of the body, or else into the header; returns the bytes read, or `None` if nothing has come.
-    fn read_some(&mut self, body: Option<std::ops::Range<usize>>) -> io::Result<Option<usize>> {
+    fn read_some(&mut self, body: Option<Range<usize>>) -> io::Result<Option<usize>> {
         let target = match body {
             Some(range) => &mut self.body.bytes_mut()[range],
             None => &mut self.header[self.header_done..],
         };
-        read_bytes(&mut self.readable, (&self.stream).read(target))
+        read_bytes(&mut self.readable, (&self.socket).read(target))
     }
 
     fn read_body(
         &mut self,
+        pair: &mut Connection,
         frame: Frame,
         used: Use,
         operation: Option<&mut Operation<'_>>,
     ) -> io::Result<Option<usize>> {
         let length = frame.length as usize;
         let read = match (used, operation) {
-            (Use::Take(task), Some(operation)) => match operation.sink(task, self.body_done) {
-                Sink::Place(range) => read_bytes(&mut self.readable, (&self.stream).read(operation.place(range)))?,
-                Sink::Take => {
-                    let at = self.body_done % BLOCK;
-                    let read = self.read_some(Some(at..BLOCK.min(at + length - self.body_done)))?;
-                    let end = at + read.unwrap_or(0);
-                    if end == BLOCK || self.body_done + end - at == length {
-                        operation.take(task, self.body_done - at, &self.body.bytes()[..end]);
-                    }
-                    read
-                }
-            },
+            (Use::Take(task), Some(operation)) => self.read_message(frame, task, operation)?,
             (Use::Drop, _) => self.read_some(Some(0..BLOCK.min(length - self.body_done)))?,
             _ => self.read_some(Some(self.body_done..length))?,
         };
         self.body_done += read.unwrap_or(0);
-        self.received += read.unwrap_or(0) as u64;
-        self.moved += if matches!(used, Use::Take(_) | Use::Park(_)) { read.unwrap_or(0) as u64 } else { 0 };
+        pair.received += read.unwrap_or(0) as u64;
+        pair.moved += if matches!(used, Use::Take(_) | Use::Park(_)) { read.unwrap_or(0) as u64 } else { 0 };
         Ok(read)
+    }
+
+    /// Reads what comes of a part of a message that may be used, and uses it.
+    fn read_message(&mut self, frame: Frame, task: TaskId, operation: &mut Operation<'_>) -> io::Result<Option<usize>> {
+        let (length, from) = (frame.length as usize, frame.from as usize);
+        let left = length - self.body_done;
+        match operation.sink(task, from + self.body_done) {
+            Sink::Place(range) => {
+                let range = range.start..range.end.min(range.start + left);
+                read_bytes(&mut self.readable, (&self.socket).read(operation.place(range)))
+            }
+            Sink::Take => {
+                let at = self.body_done % BLOCK;
+                let read = self.read_some(Some(at..BLOCK.min(at + left)))?;
+                let end = at + read.unwrap_or(0);
+                if end == BLOCK || self.body_done + end - at == length {
+                    operation.take(task, from + self.body_done - at, &self.body.bytes()[..end]);
+                }
+                Ok(read)
+            }
+        }
     }
 }
 

@@ -1,0 +1,259 @@
+//! One TCP stream to a peer: its sending half.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::time::Instant;
+
+use mio::net::TcpStream;
+use socket2::SockRef;
+
+use super::Connection;
+use super::parts::Part;
+use super::reading::Coming;
+use crate::ids::NodeId;
+use crate::run::operation::{Message, Operation};
+use crate::run::program::PeerId;
+use crate::run::tcp::frame::{END_OF_BURST, Frame, HEADER, Kind};
+use crate::run::tcp::probe;
+
+/// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
+/// makes packets of up to 64 KiB where the round trip is short. A shaper with a smaller bucket (32 KiB is common) cuts
+/// those into frames one by one, which takes five times the processor time at both ends and lets queues overflow.
+pub const BURST: usize = 24 << 10;
+/// The frames of a probe that are written before the other streams have their turn.
+const PROBE_VISIT: usize = 16;
+/// The most pieces that are written at a time.
+const SLICES: usize = 64;
+
+/// A TCP stream to a peer.
+pub struct Stream {
+    pub(super) socket: TcpStream,
+    pub(super) readable: bool,
+    writable: bool,
+    /// Frames that are ready to go.
+    queue: VecDeque<Vec<u8>>,
+    /// The bytes of the first of them that have gone.
+    queue_done: usize,
+    sending: Option<Sending>,
+    /// The bytes of the frame of a probe that have gone.
+    probe_done: usize,
+    /// The bytes that the kernel keeps unsent.
+    unsent: usize,
+    /// The most bytes of a burst; `None` where bursts have no end.
+    burst: Option<usize>,
+    /// The bytes in the burst that is being filled.
+    in_burst: usize,
+    pub(super) header: [u8; HEADER],
+    pub(super) header_done: usize,
+    /// The frame whose body is coming.
+    pub(super) coming: Option<Coming>,
+    /// The bytes of it that have come.
+    pub(super) body_done: usize,
+    pub(super) body: Message,
+}
+
+/// A part of a message that is being written.
+struct Sending {
+    part: Part,
+    header: [u8; HEADER],
+    done: usize,
+}
+
+impl Stream {
+    /// Wraps a stream to a peer, which is on this machine (`is_near`) or on another one.
+    pub fn new(socket: TcpStream, is_near: bool) -> Self {
+        Self {
+            socket,
+            readable: true,
+            writable: true,
+            queue: VecDeque::new(),
+            queue_done: 0,
+            sending: None,
+            probe_done: 0,
+            unsent: 0,
+            burst: (!is_near).then_some(BURST),
+            in_burst: 0,
+            header: [0; HEADER],
+            header_done: 0,
+            coming: None,
+            body_done: 0,
+            body: Message::default(),
+        }
+    }
+
+    /// Returns whether the kernel takes more.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Returns whether a frame of a probe has gone in part: its rest goes before anything else.
+    pub fn is_within_probe(&self) -> bool {
+        self.probe_done > 0
+    }
+
+    /// Returns whether all queued frames and the part at work have left.
+    pub fn flushed(&self) -> bool {
+        self.queue.is_empty() && self.sending.is_none()
+    }
+
+    pub fn queue(&mut self, frame: Vec<u8>) {
+        self.queue.push_back(frame);
+    }
+
+    pub fn wake(&mut self) {
+        (self.readable, self.writable) = (true, true);
+    }
+
+    pub fn note(&mut self, is_readable: bool, is_writable: bool) {
+        self.readable |= is_readable;
+        self.writable |= is_writable;
+    }
+
+    pub fn shut_down(&self) {
+        // A stream that is broken needs no farewell.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Reads and drops all bytes that have come; returns whether the peer has closed the stream.
+    pub fn drained(&mut self) -> bool {
+        let mut dropped = [0; 1 << 12];
+        loop {
+            match (&self.socket).read(&mut dropped) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    pub fn limit_unsent(&mut self, unsent: usize) -> io::Result<()> {
+        if unsent != self.unsent {
+            SockRef::from(&self.socket).set_tcp_notsent_lowat(unsent as u32)?;
+            self.unsent = unsent;
+        }
+        Ok(())
+    }
+
+    /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.
+    /// `pair` is the connection that this stream belongs to.
+    pub fn write(
+        &mut self,
+        pair: &mut Connection,
+        streams: usize,
+        mut work: Option<(&mut Operation<'_>, PeerId, u32)>,
+    ) -> io::Result<bool> {
+        let mut progress = false;
+        let mut frames = PROBE_VISIT;
+        while self.writable {
+            let written = if self.is_within_probe() {
+                self.write_probe(pair)
+            } else if self.sending.is_none() && !self.queue.is_empty() {
+                self.write_queue()
+            } else if let Some((operation, peer, sequence)) = &mut work {
+                if self.sending.is_none() {
+                    let Some(part) = pair.next_part(operation, *peer, streams) else { break };
+                    self.sending = Some(Sending::of(part, operation, *sequence));
+                }
+                self.write_part(pair, operation)
+            } else if frames > 0 && pair.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now())) {
+                frames -= 1;
+                self.write_probe(pair)
+            } else {
+                break;
+            };
+            match written {
+                Ok(bytes) => {
+                    pair.usage.written += bytes as u64;
+                    progress = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    pair.usage.full();
+                    pair.probe.iter_mut().for_each(|probe| probe.full(Instant::now()));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(progress)
+    }
+
+    fn write_queue(&mut self) -> io::Result<usize> {
+        let written = (&self.socket).write(&self.queue[0][self.queue_done..])?;
+        self.queue_done += written;
+        if self.queue_done == self.queue[0].len() {
+            self.queue.pop_front();
+            self.queue_done = 0;
+        }
+        Ok(written)
+    }
+
+    fn write_probe(&mut self, pair: &mut Connection) -> io::Result<usize> {
+        let frame = probe::frame();
+        let written = SockRef::from(&self.socket).send_with_flags(&frame[self.probe_done..], END_OF_BURST)?;
+        self.probe_done = (self.probe_done + written) % frame.len();
+        pair.probe.iter_mut().for_each(|probe| probe.gone(written));
+        Ok(written)
+    }
+
+    fn write_part(&mut self, pair: &mut Connection, operation: &mut Operation<'_>) -> io::Result<usize> {
+        let sending = self.sending.as_mut().expect("a part is being written");
+        let Part { task, from, length } = sending.part;
+        if sending.done == 0 && from == 0 {
+            operation.note_begin(task);
+        }
+        let header = &sending.header[sending.done.min(HEADER)..];
+        let body = sending.done.saturating_sub(HEADER);
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let (mut count, mut bytes) = (0, 0);
+        let most = self.burst.map_or(usize::MAX, |burst| burst - self.in_burst);
+        let room = most.min(header.len() + length - body);
+        let pieces = operation.payload(task, from + body);
+        for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(pieces) {
+            if count == SLICES || bytes == room {
+                break;
+            }
+            let piece = &piece[..piece.len().min(room - bytes)];
+            bytes += piece.len();
+            slices[count] = IoSlice::new(piece);
+            count += 1;
+        }
+        // The kernel marks the end of the burst only when it takes all bytes.
+        let flags = if bytes == most { END_OF_BURST } else { 0 };
+        let written = SockRef::from(&self.socket).send_vectored_with_flags(&slices[..count], flags)?;
+        sending.done += written;
+        self.in_burst = if written == most { 0 } else { self.in_burst + written };
+        pair.moved += written as u64;
+        if sending.done == HEADER + length {
+            let part = sending.part;
+            self.sending = None;
+            if pair.parts.end(part) {
+                operation.end(task);
+            }
+        }
+        Ok(written)
+    }
+
+    /// Gives up an operation, as [`Connection::give_up`] does.
+    pub fn give_up(&mut self, operation: &Operation<'_>) {
+        if let Some(Sending { part, header, done }) = self.sending.take() {
+            let mut rest = header[done.min(HEADER)..].to_vec();
+            let left = HEADER + part.length - done.max(HEADER);
+            let end = rest.len() + left;
+            for piece in operation.payload(part.task, part.from + done.saturating_sub(HEADER)) {
+                rest.extend(&piece[..piece.len().min(end - rest.len())]);
+            }
+            self.queue.push_front(rest);
+        }
+        self.coming.iter_mut().for_each(Coming::drop_message);
+    }
+}
+
+impl Sending {
+    fn of(part: Part, operation: &Operation<'_>, sequence: u32) -> Self {
+        let frame = Frame::new(Kind::Data, sequence, operation.transfer(part.task).0, NodeId(0));
+        let frame = Frame { from: part.from as u64, length: part.length as u64, ..frame };
+        Self { part, header: frame.to_bytes(), done: 0 }
+    }
+}

@@ -1,0 +1,64 @@
+"""Says how many TCP streams side by side a connection needs.
+
+A stream has at most as many bytes under way as the kernel grants its socket. A line that holds more, because it is long
+and fast, needs several. The line holds its bandwidth times its round trip, as the plan's network tells them.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from treefold._core import Plan
+
+MOST = 256
+"""The most streams of a connection."""
+_MARGIN = 1.5
+"""So many times what the line holds should fit under way, as a stream that has lost a packet sends at half its rate."""
+_SETTINGS = Path("/proc/sys/net/ipv4")
+_USUAL_BYTES = 4 << 20
+"""The most memory of a socket where the kernel does not tell: what Linux has by default."""
+
+
+def streams_of(plan: Plan, rank: int) -> dict[int, int]:
+    """Return how many streams the connection to each peer needs, for the peers that a plan sends to or receives from.
+
+    Args:
+        plan: The plan.
+        rank: The rank whose connections are asked for.
+
+    """
+    columns = plan.columns()
+    holds = _held_bytes(plan)
+    needed: dict[int, int] = {}
+    ends = zip(columns["lane_source"].tolist(), columns["lane_target"].tolist(), holds.tolist(), strict=True)
+    for source, target, held in ends:
+        if rank in (source, target):
+            peer = target if source == rank else source
+            count = min(max(math.ceil(_MARGIN * held / granted_bytes()), 1), MOST)
+            needed[peer] = max(needed.get(peer, 1), count)
+    return needed
+
+
+def _held_bytes(plan: Plan) -> np.ndarray:
+    """Return the bytes that each lane of a plan holds in a round trip, at the rate of its slowest link."""
+    columns = plan.columns()
+    _, _, bandwidth_Bps = plan.topology.link_columns()
+    latency_s = np.array([link.latency_s for link in plan.topology.links()])
+    starts, links = columns["lane_start"][:-1].astype(np.int64), columns["lane_links"]
+    if not len(starts):
+        return np.zeros(0)
+    rate = np.minimum.reduceat(bandwidth_Bps[links], starts)
+    return np.asarray(rate * 2 * np.add.reduceat(latency_s[links], starts))
+
+
+def granted_bytes() -> float:
+    """Return the bytes that the kernel lets one stream have under way: half the memory of its sockets, about."""
+    return min(_most_memory("tcp_wmem"), _most_memory("tcp_rmem")) / 2
+
+
+def _most_memory(setting: str) -> int:
+    try:
+        return int((_SETTINGS / setting).read_text().split()[2])
+    except (OSError, ValueError, IndexError):
+        return _USUAL_BYTES
