@@ -194,12 +194,20 @@ const HOME: &str = "127.0.0.1";
 
 /// Meshes of `ranks` ranks in this process, all connected.
 pub fn meshes(ranks: u32) -> Vec<Mesh> {
+    meshes_with(ranks, 1)
+}
+
+/// Meshes whose connections have so many streams; those to rank 0 have one more each time.
+fn meshes_with(ranks: u32, streams: usize) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
     let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
     let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     thread::scope(|scope| {
-        for mesh in &mut all {
+        for (rank, mesh) in all.iter_mut().enumerate() {
+            let counts =
+                (0..ranks).map(|other| (NodeId(other), streams + rank * usize::from(other == 0 && streams > 1)));
+            mesh.use_streams(&counts.collect::<Vec<_>>());
             scope.spawn(|| mesh.connect(&addresses, second, second, &mut || true).unwrap());
         }
     });
@@ -247,6 +255,45 @@ fn operations_over_tcp_follow_each_other_without_a_barrier() {
             assert!((0u32..).zip(&result).all(|(element, &sum)| sum == 4 * 3 * element + 6));
         }
     }
+}
+
+/// Over several streams messages go in parts, which come in any order, some before they may be used.
+#[test]
+fn messages_over_several_streams_are_joined_in_place() {
+    for streams in [2, 5] {
+        let mut meshes = meshes_with(4, streams);
+        let plans = [ring(4, false), ring(4, true)];
+        let size = |round: u64| 1 + round * 250_007 % 900_000;
+        let found = together(&mut meshes, |rank, mesh| {
+            let run = |round: u64| all_reduce(mesh, &plans[round as usize % 2], rank, size(round)).unwrap();
+            (0..24).map(run).collect::<Vec<_>>()
+        });
+        for results in found {
+            for (round, result) in (0u64..).zip(results) {
+                assert_eq!(result.len() as u64, size(round));
+                assert!((0u32..).zip(&result).all(|(element, &sum)| sum == 4 * 3 * element + 6));
+            }
+        }
+    }
+}
+
+/// Control messages come before what is sent later, whichever stream that takes.
+#[test]
+fn what_a_rank_announces_before_an_operation_is_known_at_its_end() {
+    let mut meshes = meshes_with(3, 4);
+    let plan = ring(3, true);
+    together(&mut meshes, |rank, mesh| {
+        let mut last = None;
+        for round in 0..200u8 {
+            if rank == 0 {
+                mesh.broadcast(vec![round]);
+            }
+            all_reduce(mesh, &plan, rank, 60_000).unwrap();
+            last = mesh.receive().last().map(|(_, message)| message[0]).or(last);
+            // Rank 0 may be an operation ahead.
+            assert!(rank == 0 || last >= Some(round), "rank {rank} knows {last:?} after {round}");
+        }
+    });
 }
 
 #[test]
