@@ -251,7 +251,7 @@ def test_the_command_prints_what_python_returns():
 
 def test_rows_that_cost_the_same_share_a_line():
     text = explain_table(treefold.explain("dgx2"))
-    assert "GPU0 - SW0, GPU1 - SW0, GPU2 - SW0, ... 17 in all" in text and "gains nothing, whichever it is" in text
+    assert "GPU0 - SW0, GPU1 - SW0, GPU2 - SW0, ... 17 in all" in text and "10 % more of one link alone gains nothing" in text
 
 
 def test_b4_is_explained_in_no_time():
@@ -323,3 +323,19 @@ def test_a_page_needs_a_whole_explanation_of_its_own_network(tmp_path):
         treefold.view("b4", treefold.explain("ring:4"), algorithm="mtree")
     assert "wrote" in command("explain", "ring:4", "-o", str(tmp_path / "ring.html")).stderr
     assert "not the extension of pages" in refused("explain", "ring:4", "-o", str(tmp_path / "ring.txt"))
+
+
+def test_a_page_refuses_an_explanation_of_something_else():
+    found = treefold.explain("b4", size_bytes="1MiB")
+    with pytest.raises(TreefoldError, match="for the size 1MiB, and not for 2MiB"):
+        treefold.view("b4", found, algorithm="mtree", size_bytes="2MiB")
+    with pytest.raises(TreefoldError, match="for the collective all-reduce, and not for broadcast"):
+        treefold.view("b4", found, algorithm="mtree", size_bytes="1MiB", collective="broadcast")
+    wider = treefold.topology("b4").with_bandwidths({("site0", "site1"): "1GB/s"})
+    with pytest.raises(TreefoldError, match="another b4, with other links"):
+        treefold.view(wider, found, algorithm="mtree", size_bytes="1MiB")
+
+
+def test_both_directions_of_a_cable_share_a_name_even_where_names_have_arrows():
+    text = explain_table(treefold.explain(odd("a -> b", "c", "d")))
+    assert "a -> b -> " not in text.split("over")[-1].splitlines()[0]

@@ -17,7 +17,7 @@ export function transferColour(model: Model, state: State, theme: Theme, transfe
       return ordered(fraction(chunkOf(transfers, transfer), chunks), theme);
     }
     default:
-      return halfColour(Boolean(transfers.edges.reduces[transfers.edge[transfer]]), theme);
+      return edgeColour(model, state, theme, transfers.edge[transfer]);
   }
 }
 

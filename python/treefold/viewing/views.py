@@ -85,8 +85,8 @@ def _named(sources: Sequence[Shown], names: Sequence[str] | None) -> list[tuple[
     if names is None:
         return [("", source) for source in sources]
     if isinstance(names, str) or len(names) != len(sources):
-        given = 1 if isinstance(names, str) else len(names)
-        raise TreefoldError(f"names has {given} for {len(sources)} sources; give a list with a name for each")
+        given = "a text" if isinstance(names, str) else f"of length {len(names)}"
+        raise TreefoldError(f"names is {given}; give a list with a name for each of the {len(sources)} sources")
     return [(str(name), source) for name, source in zip(names, sources, strict=True)]
 
 
@@ -123,7 +123,7 @@ def _of_trace(trace: Trace) -> Scene:
 def _explained(scene: Scene, found: Sequence[Explanation]) -> Scene:
     """Return a scene with the explanation of its network, if there is one; none may be of another network."""
     for each in found:
-        check_explains(each, scene.plan.topology)
+        check_explains(each, scene.plan, scene.trace.size_bytes)
     return replace(scene, explained=found[0]) if found else scene
 
 

@@ -18,7 +18,7 @@ export function showLegend(host: HTMLElement, store: Store, models: Model[]): vo
   const ends = series ? ["0", amount(series.largest, series.unit)] : scaleOf(state, models);
   if (ends && !isTreeSelected(state)) colours.append(make("span", { class: "scale" }, ends[0], scale(state), ends[1]));
   const theme = themeOf(state.theme);
-  const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(state, theme))];
+  const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(models, state, theme))];
   host.replaceChildren(colours, ...treesIn(store, models, theme), ...entries.map(([shape, colour, text]) =>
     make("span", { class: "mark" }, mark(shape, colour), text)));
 }
@@ -60,14 +60,19 @@ function nodesOf(models: Model[], theme: Theme): Entry[] {
 }
 
 /** Return what the bars below and what moves mean, as far as the colours above do not say it. */
-function transfersOf(state: State, theme: Theme): Entry[] {
+function transfersOf(models: Model[], state: State, theme: Theme): Entry[] {
   const entries: Entry[] = [];
-  if (!COLOURS_OF_TRANSFERS.includes(state.colour)) {
+  if (!COLOURS_OF_TRANSFERS.includes(state.colour) && !hasSeveralTrees(models, state)) {
     entries.push([SQUARE, category(0, theme), "transfer towards a root"], [SQUARE, category(1, theme), "from a root"]);
     if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "under way"]);
   }
   if (state.path) entries.push([SQUARE, theme.accent, "critical path"]);
   return entries;
+}
+
+/** Tell whether several trees are chosen, which then have a colour each. */
+function hasSeveralTrees(models: Model[], state: State): boolean {
+  return Boolean(state.trees) && models.some((model) => (treesOf(model, state) ?? []).length > 1);
 }
 
 /** Draw a mark as the picture has it. */

@@ -128,8 +128,8 @@ function drawLane(rows: Rows, brush: Brush, lane: number, at: number, passes: nu
     if (transfers.sent[transfer] < from || rows.mask[transfer] !== passes) continue;
     const x0 = Math.max(brush.xOf(transfers.start[transfer]), GUTTER);
     const x1 = brush.xOf(transfers.sent[transfer]);
-    if (x1 <= before) continue; // it lies within a pixel that is drawn
-    before = x1 - x0 < 1 ? Math.ceil(x1) : x1 - 0.5;
+    if (x1 - x0 < 1.5 ? Math.floor(x0) < before : x1 <= before) continue; // it lies within what is drawn
+    before = x1 - x0 < 1.5 ? Math.floor(x0) + 1 : x1 - 0.5;
     drawBar(rows, brush, { transfer, x0, x1, row: at });
   }
 }
@@ -140,7 +140,9 @@ function drawBar(rows: Rows, { context, theme }: Brush, { transfer, x0, x1, row:
   context.fillStyle = css(transferColour(model, state, theme, transfer), mask[transfer] ? 1 : 0.12);
   const gap = x1 - x0 > 3 ? 0.6 : 0;
   const top = at * ROW + (ROW - BAR) / 2;
-  context.fillRect(x0, top, Math.max(x1 - x0 - gap, 0.8), BAR);
+  // What is narrower than a pixel has the whole pixel: in parts of it, rows would seem to pulse.
+  const [left, width] = x1 - x0 < 1.5 ? [Math.floor(x0), 1] : [x0, x1 - x0 - gap];
+  context.fillRect(left, top, width, BAR);
   rows.bars.push({ transfer, x0, x1: Math.max(x1, x0 + 2), row: at });
   const isMarked = isSelected(rows, "transfer", transfer);
   if (!isMarked && !(state.path && model.onPath.has(transfer))) return;
