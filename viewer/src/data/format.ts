@@ -70,6 +70,8 @@ export interface Scene {
   label: string;
   network: number;
   algorithm: string;
+  /** In what the network differs from that of the scene before, in words, if somebody asked about changes. */
+  changes: string[];
   collective: string;
   size_bytes: number;
   /** `analytic`, `flow` or `packet`; `measured`; or `trace` for one that was given and is not known to be measured. */

@@ -31,16 +31,29 @@ function bodyOf(models: Model[], store: Store): HTMLElement[] {
 
 /** Return how plans are called where there is little room: by their algorithms, if these differ. */
 function namesOf(models: Model[]): string[] {
+  if (areChanged(models)) return models.map((model) => `“${model.scene.label}”`);
   const algorithms = models.map((model) => model.scene.algorithm);
   const isEnough = new Set(algorithms).size === models.length;
   return isEnough ? algorithms : models.map((model) => model.scene.label);
 }
 
-/** Say which of two plans takes longer, and what differs. */
+/** Tell whether one of the networks is another with changes that somebody asked about. */
+function areChanged(models: Model[]): boolean {
+  return models.some((model) => model.scene.changes.length);
+}
+
+/** Say which of two plans takes longer, and what differs: first the network, if it was changed. */
 function verdictOf(models: Model[]): HTMLElement[] {
+  const names = namesOf(models);
+  const [heading, ...rest] = slowerOf(models, names);
+  const changes = models.flatMap(({ scene }, pane) =>
+    (scene.changes.length ? [make("p", { class: "changes" }, `${names[pane]}: ${scene.changes.join("; ")}.`)] : []));
+  return [heading, ...changes, ...rest];
+}
+
+function slowerOf(models: Model[], names: string[]): HTMLElement[] {
   const [slow, fast] = models[0].scene.time_s < models[1].scene.time_s ? [1, 0] : [0, 1];
   const times = [models[slow].scene.time_s, models[fast].scene.time_s];
-  const names = namesOf(models);
   if (!(times[0] > times[1] * 1.001)) {
     return [make("h2", {}, `${names[0]} and ${names[1]} take the same time: ${time(times[0])}`)];
   }
@@ -87,6 +100,8 @@ type Found = [string, number | string] | null;
 /** What each row of the table is called, what that means, and what it says of a plan. */
 const FACTS: [string, string, (model: Model) => Found][] = [
   ["Time", "How long the collective takes", ({ scene }) => [time(scene.time_s), scene.time_s]],
+  ["Algorithm", "What made the plan", ({ scene }) =>
+    (scene.label.includes(scene.algorithm) ? null : [scene.algorithm, scene.algorithm])],
   ["Simulator", "What found the time", ({ scene }) => [scene.simulator, scene.simulator]],
   ["Clocks", "How far the clocks of a measured run may differ", ({ scene }) =>
     (scene.clock_uncertainty_s ? [`± ${time(scene.clock_uncertainty_s)}`, scene.clock_uncertainty_s] : null)],
