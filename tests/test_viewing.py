@@ -437,3 +437,14 @@ def test_spaces_are_turned_in_pages_as_in_sketches():
 
     (network,) = document_of(treefold.view("torus:2x2x2", algorithm="ring", size_bytes=1))["networks"]
     assert network["layout"] == "space" and tuple(network["turn"]) == TURN
+
+
+def test_what_is_left_of_a_network_is_seen_at_its_places():
+    b4 = treefold.topology("b4")
+    page = treefold.view(b4, b4.without_nodes(["site9"]), algorithm="mtree", size_bytes="1MiB", names=["now", "then"])
+    networks = document_of(page)["networks"]
+    whole, part = (block_of(page, network["columns"]) for network in networks)
+    assert len(whole["frame"]) == 0 and np.array_equal(part["frame"], whole["positions"])
+    places = [networks[0]["nodes"].index(name) for name in networks[1]["nodes"]]
+    assert np.array_equal(whole["positions"].reshape(-1, 3)[places], part["positions"].reshape(-1, 3))
+    assert [scene.label for scene in page.scenes] == ["mtree, 1MiB (now)", "mtree, 1MiB (then)"]

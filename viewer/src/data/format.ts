@@ -22,7 +22,8 @@ export interface Network {
   guessed: number[];
   /**
    * The block with the columns `positions` (3 a node), `source`, `target`, `bandwidth_Bps`, `latency_s`, `stub` (3 a
-   * link: how it leaves the picture, 0 if it does not) and `bend` (how far its middle is moved to the left).
+   * link: how it leaves the picture, 0 if it does not) and `bend` (how far its middle is moved to the left); and
+   * `frame`, the positions of a network of which this one is left, if it stands as that one does, else nothing.
    */
   columns: string;
 }
