@@ -8,6 +8,8 @@ export interface Costs {
   nodes: Float64Array;
   /** The largest that is finite; at least 1. */
   largest: number;
+  /** Whether some failure cuts the network. */
+  hasCuts: boolean;
 }
 
 export interface Findings {
@@ -28,17 +30,19 @@ export function findingsOf(explained: Explained | null, links: number, nodes: nu
 }
 
 function costsOf(explained: Explained, links: number, nodes: number): Costs {
-  const costs = { links: new Float64Array(links).fill(1), nodes: new Float64Array(nodes).fill(1), largest: 1 };
+  const [ofLinks, ofNodes] = [links, nodes].map((count) => new Float64Array(count).fill(1));
+  const costs = { links: ofLinks, nodes: ofNodes, largest: 1, hasCuts: false };
   for (const failure of explained.failures) {
     const cost = costOf(failure);
     for (const link of failure.links) costs.links[link] = cost;
     if (failure.node !== null) costs.nodes[failure.node] = cost;
     if (Number.isFinite(cost)) costs.largest = Math.max(costs.largest, cost);
+    else costs.hasCuts = true;
   }
   return costs;
 }
 
-function costOf(failure: Explained["failures"][number]): number {
+export function costOf(failure: Explained["failures"][number]): number {
   return failure.time ?? (failure.rate ? 1 / failure.rate : Infinity);
 }
 
@@ -47,19 +51,32 @@ export function costInWords(cost: number): string {
   return Number.isFinite(cost) ? `${cost.toFixed(2)} × the time` : "nothing can be sent";
 }
 
+export function gainInWords(gain: number): string {
+  return gain > 0 ? `+${share(gain)}` : "gains nothing alone";
+}
+
+/** The strength of the largest finite cost where some failure cuts the network, which must stand out. */
+const BELOW_CUTS = 0.85;
+
 /** Return the strength of a cost between 0 (none) and 1 (the worst). */
 export function strengthOf(cost: number, costs: Costs): number {
   if (!Number.isFinite(cost)) return 1;
-  return costs.largest > 1 ? (0.85 * Math.max(cost - 1, 0)) / (costs.largest - 1) : 0;
+  const most = costs.hasCuts ? BELOW_CUTS : 1;
+  return costs.largest > 1 ? (most * Math.max(cost - 1, 0)) / (costs.largest - 1) : 0;
 }
 
-/** Say what an explanation finds of a link. */
-export function linkInWords(found: Findings, link: number): string[] {
+/** What is found of a link or a node: what that is called, in words, and exactly. */
+type Finding = [term: string, words: string, value: number];
+
+export function findingsOfLink(found: Findings, link: number): Finding[] {
   const gain = found.gains[link];
-  const worth = gain > 0 ? `10 % more of it: ${share(gain)} more for all` : "10 % more of it alone gains nothing";
-  return [worth, `without it: ${costInWords(found.costs.links[link])}`];
+  return [withoutIt(found.costs.links[link]), ["10 % more of it", gainInWords(gain), gain]];
 }
 
-export function nodeInWords(found: Findings, node: number): string[] {
-  return [`without it: ${costInWords(found.costs.nodes[node])}`];
+export function findingsOfNode(found: Findings, node: number): Finding[] {
+  return [withoutIt(found.costs.nodes[node])];
+}
+
+function withoutIt(cost: number): Finding {
+  return ["Without it", costInWords(cost), cost];
 }

@@ -98,7 +98,7 @@ function textOf(state: State, models: Model[]): string {
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
   if (state.colour === "limit") return limitOf(models);
-  if (state.colour === "worth") return "Colour: by how much 10 % more of a link raises what all reach";
+  if (state.colour === "worth") return "Colour: by how much 10 % more of a link raises the best possible rate";
   if (state.colour === "failures") return "Colour: how much longer the plan takes without a link or a node";
   const named = `${typeof state.trees === "string" ? "the trees of the root" : "trees"} ${shortList(state.trees)}`;
   const moves = state.trees ? named : "what moves";
@@ -126,9 +126,8 @@ function scaleOf(state: State, models: Model[]): [string, string] | null {
   if (state.colour === "busy") return ["0", "100 %"];
   if (findings && state.colour === "worth") return ["0", `+${share(findings.largestGain)}`];
   if (!findings || state.colour !== "failures") return null;
-  const { links, nodes, largest } = findings.costs;
-  const isCut = [...links, ...nodes].includes(Infinity);
-  return ["1 ×", isCut ? "cut" : `${largest.toFixed(2)} ×`];
+  const { largest, hasCuts } = findings.costs;
+  return ["1 ×", hasCuts ? "cut" : `${largest.toFixed(2)} ×`];
 }
 
 function limitOf(models: Model[]): string {

@@ -25,7 +25,9 @@ function bodyOf(models: Model[], store: Store): HTMLElement[] {
   const why = models.map((model, pane) => make("div", { "data-pane": pane },
     make("h3", {}, names.length > 1 ? `Why ${names[pane]} takes so long` : "Why it takes so long"),
     ...reasonsOf(model).map((reason) => make("p", {}, reason))));
-  const found = models.flatMap((model, pane) => explanation(model, store, pane));
+  const isFirst = ({ scene }: Model, pane: number) =>
+    models.findIndex((model) => model.scene.network === scene.network) === pane;
+  const found = models.flatMap((model, pane) => (isFirst(model, pane) ? explanation(model, store, pane) : []));
   return [tableOf(models, names), ...models.flatMap(partOf), ...found, ...why, buttonsOf(models, store)];
 }
 
