@@ -8,6 +8,8 @@ import pytest
 
 import treefold
 from treefold.layouts import centre_longitude, layout, layouts
+from treefold.viewing.columns import unpack
+from treefold.viewing.pages import page_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 KINDS = {
@@ -233,3 +235,15 @@ def test_networks_that_are_not_left_of_each_other_have_their_own_layouts(one, ot
     for network, (found, place) in zip(pair, layouts(pair), strict=True):
         assert pair[place] == network
         assert np.array_equal(found.positions, layout(network).positions)
+
+
+def test_a_page_has_room_for_what_is_gone():
+    b4 = treefold.topology("b4")
+    page = treefold.view(b4, b4.without_nodes(["site9"]), algorithm="mtree", size_bytes="1MiB", names=["now", "then"])
+    assert [scene.label for scene in page.scenes] == ["mtree, 1MiB (now)", "mtree, 1MiB (then)"]
+    document, blocks = page_parts(page.title, page.scenes)
+    whole, part = (unpack(blocks[network["columns"]]) for network in document["networks"])
+    assert len(whole["frame"]) == 0 and np.array_equal(part["frame"], whole["positions"])
+    names, left = (network["nodes"] for network in document["networks"])
+    places = [names.index(name) for name in left]
+    assert np.array_equal(whole["positions"].reshape(-1, 3)[places], part["positions"].reshape(-1, 3))

@@ -87,3 +87,21 @@ def test_the_changed_network_stands_beside_that_of_now(opened):
     assert "“without site9” takes" in page.text(".verdict h2")
     page.page.click("text=Show the limiting links")
     page.settle()
+
+
+def test_a_trace_that_was_given_says_what_its_bound_and_latency_are(opened):
+    plan = treefold.plan("full:4", "ring")
+    page = opened(view(plan, treefold.trace(plan, size_bytes="64KiB"), size_bytes="64KiB"))
+    cells = page.page.locator(".facts td[data-term=Simulator]").all_inner_texts()
+    assert cells == ["flow", "a given trace"]
+    said = page.text(".summary div[data-pane='1']")
+    assert "local workers do not cross" in said and "until the receiver reads" in said
+    assert "receiver" not in page.text(".summary div[data-pane='0']")
+
+
+def test_the_legend_says_what_is_black_and_what_is_blue(opened):
+    page = opened(view("ring:4", algorithm="ring", size_bytes="1MiB"), "time=1e-6")
+    assert "in the rows: towards a root" in page.text(".legend")
+    assert "transfer under way" in page.text(".legend")
+    page.press("?")
+    assert "They are black, or white in the dark" in page.text("dialog")

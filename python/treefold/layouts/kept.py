@@ -10,7 +10,7 @@ from treefold.layouts.graph import Numbers
 from treefold.layouts.place import Layout, layout
 
 _LEAST_KEPT = 0.5
-"""Of the links between the nodes that both networks have, at least this share must be left."""
+"""The least share that must be left of the links between the nodes that both networks have."""
 
 Ends = tuple[str, str]
 

@@ -63,8 +63,9 @@ function nodesOf(models: Model[], theme: Theme): Entry[] {
 function transfersOf(state: State, theme: Theme): Entry[] {
   const entries: Entry[] = [];
   if (!COLOURS_OF_TRANSFERS.includes(state.colour)) {
-    entries.push([SQUARE, category(0, theme), "transfer towards a root"], [SQUARE, category(1, theme), "from a root"]);
-    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "under way"]);
+    const halves = [["in the rows: towards a root", 0], ["from a root", 1]] as const;
+    for (const [half, colour] of halves) entries.push([SQUARE, category(colour, theme), half]);
+    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "transfer under way"]);
   }
   if (state.path) entries.push([SQUARE, theme.accent, "critical path"]);
   return entries;
