@@ -85,8 +85,16 @@ def test_the_changed_network_stands_beside_that_of_now(opened):
     assert page.page.locator("figcaption").all_inner_texts() == ["now", "without site9"]
     assert "node site9 is gone" in page.text(".verdict")
     assert "“without site9” takes" in page.text(".verdict h2")
-    page.page.click("text=Show the limiting links")
-    page.settle()
+    assert page.page.input_value("select[title='What colours mean']") == "busy"
+
+
+def test_an_answer_beside_the_whole_explanation_has_its_tables_once(opened):
+    b4 = treefold.topology("b4")
+    found = treefold.explain(b4, "mtree", upgrade={"site0 - site1": "50MB/s"}, size_bytes="1MiB", is_whole=True)
+    changed = b4.with_bandwidths({("site0", "site1"): "50MB/s"})
+    page = opened(treefold.viewing.view_answer(b4, changed, found, label="with 50MB/s", root="site0"))
+    assert page.page.input_value("select[title='What colours mean']") == "busy"
+    assert page.text(".summary").count("What a failure costs") == 1
 
 
 def test_a_trace_that_was_given_says_what_its_bound_and_latency_are(opened):
@@ -101,7 +109,7 @@ def test_a_trace_that_was_given_says_what_its_bound_and_latency_are(opened):
 
 def test_the_legend_says_what_is_black_and_what_is_blue(opened):
     page = opened(view("ring:4", algorithm="ring", size_bytes="1MiB"), "time=1e-6")
-    assert "in the rows: towards a root" in page.text(".legend")
+    assert "rows: towards a root" in page.text(".legend")
     assert "transfer under way" in page.text(".legend")
     page.press("?")
     assert "They are black, or white in the dark" in page.text("dialog")

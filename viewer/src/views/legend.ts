@@ -63,7 +63,7 @@ function nodesOf(models: Model[], theme: Theme): Entry[] {
 function transfersOf(state: State, theme: Theme): Entry[] {
   const entries: Entry[] = [];
   if (!COLOURS_OF_TRANSFERS.includes(state.colour)) {
-    const halves = [["in the rows: towards a root", 0], ["from a root", 1]] as const;
+    const halves = [["rows: towards a root", 0], ["from a root", 1]] as const;
     for (const [half, colour] of halves) entries.push([SQUARE, category(colour, theme), half]);
     if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "transfer under way"]);
   }
