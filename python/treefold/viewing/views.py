@@ -1,5 +1,6 @@
 """Makes pages of plans and networks."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -58,6 +59,7 @@ def view(
     explained = [source for source in sources if isinstance(source, Explanation)]
     if not shown:
         raise TreefoldError("there is nothing to view; give a plan, or a network such as torus:8x8")
+    _check_sources(shown)
     algorithms, used, sizes = _names(algorithm), simulator_of(simulator, "flow"), _sizes(size_bytes)
     named = _named(shown, names)
     if asked and all(isinstance(source, Plan | Trace) for source in shown):
@@ -71,6 +73,15 @@ def view(
     scenes += [(name, _of_trace(source)) for name, source in named if isinstance(source, Trace)]
     scenes = [(name, _explained(scene, explained)) for name, scene in scenes]
     return Page(_title([scene for _, scene in scenes]) if title is None else str(title), _labelled(scenes))
+
+
+def _check_sources(sources: Sequence[Shown]) -> None:
+    """Refuse the name of an algorithm where a network is wanted."""
+    for source in sources:
+        if isinstance(source, str) and source in auto.names() and not os.path.exists(source):
+            raise TreefoldError(
+                f'{source} is an algorithm, and no network; name a network, and write algorithm="{source}"'
+            )
 
 
 def _names(algorithm: str | Sequence[str]) -> list[str]:

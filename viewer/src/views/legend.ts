@@ -63,10 +63,14 @@ function nodesOf(models: Model[], theme: Theme): Entry[] {
 function transfersOf(models: Model[], state: State, theme: Theme): Entry[] {
   const entries: Entry[] = [];
   if (!COLOURS_OF_TRANSFERS.includes(state.colour) && !hasSeveralTrees(models, state)) {
-    entries.push([SQUARE, category(0, theme), "transfer towards a root"], [SQUARE, category(1, theme), "from a root"]);
-    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "under way"]);
+    const halves = [["rows: towards a root", 0], ["from a root", 1]] as const;
+    for (const [half, colour] of halves) entries.push([SQUARE, category(colour, theme), half]);
+    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "transfer under way"]);
   }
   if (state.path) entries.push([SQUARE, theme.accent, "critical path"]);
+  if (state.colour === "failures" && models.some((model) => model.findings?.costs.hasCuts)) {
+    entries.push([SQUARE, theme.limit, "nothing can be sent"]);
+  }
   return entries;
 }
 
@@ -103,7 +107,7 @@ function textOf(state: State, models: Model[]): string {
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
   if (state.colour === "limit") return limitOf(models);
-  if (state.colour === "worth") return "Colour: by how much 10 % more of a link raises what all reach";
+  if (state.colour === "worth") return "Colour: by how much 10 % more of a link raises the best possible rate";
   if (state.colour === "failures") return "Colour: how much longer the plan takes without a link or a node";
   const named = `${typeof state.trees === "string" ? "the trees of the root" : "trees"} ${shortList(state.trees)}`;
   const moves = state.trees ? named : "what moves";
@@ -131,9 +135,7 @@ function scaleOf(state: State, models: Model[]): [string, string] | null {
   if (state.colour === "busy") return ["0", "100 %"];
   if (findings && state.colour === "worth") return ["0", `+${share(findings.largestGain)}`];
   if (!findings || state.colour !== "failures") return null;
-  const { links, nodes, largest } = findings.costs;
-  const isCut = [...links, ...nodes].includes(Infinity);
-  return ["1 ×", isCut ? "cut" : `${largest.toFixed(2)} ×`];
+  return ["1 ×", `${findings.costs.largest.toFixed(2)} ×`];
 }
 
 function limitOf(models: Model[]): string {
