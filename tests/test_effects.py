@@ -112,6 +112,7 @@ EFFECTS = {
         "--upgrade": ["GPU0 - GPU1=1GB/s"],
         "--without": ["GPU3"],
         "--all": ["--without", "GPU3"],
+        "--output": ["page.html"],
         "--algorithm": ["ring"],
         "--size": ["1KiB"],
         "--collective": ["all-gather"],

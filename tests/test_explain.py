@@ -1,6 +1,8 @@
 """Explanations: what cables are worth and failures cost equals bounds that are computed anew; questions; mistakes."""
 
+import json
 import random
+import re
 import time
 
 import pytest
@@ -251,7 +253,8 @@ def test_the_command_prints_what_python_returns():
 
 def test_rows_that_cost_the_same_share_a_line():
     text = explain_table(treefold.explain("dgx2"))
-    assert "GPU0 - SW0, GPU1 - SW0, GPU2 - SW0, ... 17 in all" in text and "gains nothing, whichever it is" in text
+    assert "GPU0 - SW0, GPU1 - SW0, GPU2 - SW0, ... 17 in all" in text
+    assert "10 % more of one link alone gains nothing" in text
 
 
 def test_b4_is_explained_in_no_time():
@@ -323,3 +326,66 @@ def test_a_page_needs_a_whole_explanation_of_its_own_network(tmp_path):
         treefold.view("b4", treefold.explain("ring:4"), algorithm="mtree")
     assert "wrote" in command("explain", "ring:4", "-o", str(tmp_path / "ring.html")).stderr
     assert "not the extension of pages" in refused("explain", "ring:4", "-o", str(tmp_path / "ring.txt"))
+
+
+def test_a_page_refuses_an_explanation_of_something_else():
+    found = treefold.explain("b4", size_bytes="1MiB")
+    with pytest.raises(TreefoldError, match="for the size 1MiB, and not for 2MiB"):
+        treefold.view("b4", found, algorithm="mtree", size_bytes="2MiB")
+    with pytest.raises(TreefoldError, match="for the collective all-reduce, and not for broadcast"):
+        treefold.view("b4", found, algorithm="mtree", size_bytes="1MiB", collective="broadcast")
+    wider = treefold.topology("b4").with_bandwidths({("site0", "site1"): "1GB/s"})
+    with pytest.raises(TreefoldError, match="another b4, with other links"):
+        treefold.view(wider, found, algorithm="mtree", size_bytes="1MiB")
+
+
+def test_both_directions_of_a_cable_share_a_name_even_where_names_have_arrows():
+    text = explain_table(treefold.explain(odd("a -> b", "c", "d")))
+    assert "a -> b -> " not in text.split("over")[-1].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "changed", "label", "change"),
+    [
+        (["--without", "site9"], lambda b4: b4.without_nodes(["site9"]), "without site9", "node site9 is gone"),
+        (
+            ["--upgrade", "site0 - site1=50MB/s"],
+            lambda b4: b4.with_bandwidths({("site0", "site1"): "50MB/s"}),
+            "with site0 - site1=50MB/s",
+            "link site0 - site1: bandwidth 25MB/s, now 50MB/s",
+        ),
+        (
+            ["--without", "site0", "--collective", "broadcast", "--root", "3", "--all", "-a", "mtree"],
+            lambda b4: b4.without_nodes(["site0"]),
+            "without site0",
+            "node site0 is gone",
+        ),
+    ],
+)
+def test_a_question_has_a_page_of_the_network_before_and_after(tmp_path, words, changed, label, change):
+    path = tmp_path / "asked.html"
+    assert f"wrote {path}" in command("explain", "b4", *words, "--size", "2MiB", "-o", str(path)).stderr
+    text = re.search(r'id="document"[^>]*>(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
+    now, then = json.loads(text.group(1))["scenes"]
+    assert (now["label"], then["label"]) == ("now", label)
+    assert (now["changes"], then["changes"]) == ([], [change])
+    assert bool(now["explained"]) == ("--all" in words)
+    b4 = treefold.topology("b4")
+    for scene, network in ((now, b4), (then, changed(b4))):
+        asked = {"collective": scene["collective"], "size_bytes": "2MiB"}
+        root = network.rank_names.index("site3")
+        plan = treefold.plan(network, scene["algorithm"], root=root, **asked)
+        assert scene["time_s"] == pytest.approx(treefold.trace(plan, size_bytes="2MiB").time_s)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["line:4", "--without", "GPU1"], "no plan for a page to show: cuts the network: 2 components"),
+        (["line:2", "--without", "GPU1"], "no plan for a page to show: one rank has nothing to send"),
+        (["b4", "--without", "site3", "--collective", "reduce", "--root", "3"], "the root site3 is gone"),
+    ],
+)
+def test_what_has_no_plan_has_no_page(tmp_path, words, problem):
+    assert problem in refused("explain", *words, "-o", str(tmp_path / "asked.html"))
+    assert not (tmp_path / "asked.html").exists()

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import treefold
-from treefold.layouts import centre_longitude, layout
+from treefold.layouts import centre_longitude, layout, layouts
+from treefold.viewing.columns import unpack
+from treefold.viewing.pages import page_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::treefold.importers.TopologyWarning")
 KINDS = {
@@ -203,3 +205,45 @@ def test_networks_in_parts_have_a_layout():
         )
     )[0]
     assert len(np.unique(layout(network).positions.round(3), axis=0)) == 4
+
+
+@pytest.mark.parametrize("spec", ["b4", "torus:4x4", "torus:3x4x5", "ring:8", "dgx1", "cluster:nodes=4,gpus=8,rails=8"])
+@pytest.mark.parametrize("is_whole_first", [True, False])
+def test_what_is_left_of_a_network_stands_where_it_stood(spec, is_whole_first):
+    whole = treefold.topology(spec)
+    part = whole.without_nodes([whole.rank_names[1]])
+    if spec != "ring:8":  # which is a line by now
+        link = part.links()[-1]
+        part = part.without_links([(link.source, link.target)], one_way=True)
+    pair = [whole, part] if is_whole_first else [part, whole]
+    found = dict(zip(("whole", "part") if is_whole_first else ("part", "whole"), layouts(pair), strict=True))
+    before, after = found["whole"][0], found["part"][0]
+    assert found["part"][1] == found["whole"][1] == pair.index(whole)
+    places = {node.name: position for node, position in zip(whole.nodes(), before.positions.tolist(), strict=True)}
+    assert [places[node.name] for node in part.nodes()] == after.positions.tolist()
+    looks = {}
+    for network, placed in ((whole, before), (part, after)):
+        by_link = zip(network.links(), placed.wraps.tolist(), placed.stubs.tolist(), placed.bends.tolist(), strict=True)
+        looks[network] = {((link.source, link.target), wraps, *stub, bend) for link, wraps, stub, bend in by_link}
+    assert looks[part] <= looks[whole]
+    assert np.array_equal(before.positions, layout(whole).positions)
+
+
+@pytest.mark.parametrize(("one", "other"), [("torus:4x4", "ring:16"), ("torus:4x4", "full:16"), ("b4", "ring:12")])
+def test_networks_that_are_not_left_of_each_other_have_their_own_layouts(one, other):
+    pair = [treefold.topology(one), treefold.topology(other)]
+    for network, (found, place) in zip(pair, layouts(pair), strict=True):
+        assert pair[place] == network
+        assert np.array_equal(found.positions, layout(network).positions)
+
+
+def test_a_page_has_room_for_what_is_gone():
+    b4 = treefold.topology("b4")
+    page = treefold.view(b4, b4.without_nodes(["site9"]), algorithm="mtree", size_bytes="1MiB", names=["now", "then"])
+    assert [scene.label for scene in page.scenes] == ["mtree, 1MiB (now)", "mtree, 1MiB (then)"]
+    document, blocks = page_parts(page.title, page.scenes)
+    whole, part = (unpack(blocks[network["columns"]]) for network in document["networks"])
+    assert len(whole["frame"]) == 0 and np.array_equal(part["frame"], whole["positions"])
+    names, left = (network["nodes"] for network in document["networks"])
+    places = [names.index(name) for name in left]
+    assert np.array_equal(whole["positions"].reshape(-1, 3)[places], part["positions"].reshape(-1, 3))

@@ -41,6 +41,7 @@ def values():
     packets = treefold.simulate(treefold.plan("dgx2:planes=6", "innet-push"), size_bytes=64 * KIB, simulator="packet")
     together = treefold.simulate_together([ring, ring], background_load=0.1)
     explained = treefold.explain("ring:4", without="GPU0", is_whole=True)
+    grown = treefold.explain("line:3").together
     return [
         treefold.algorithms()["forest"],
         treefold.describe("dgx2:planes=6"),
@@ -65,6 +66,7 @@ def values():
         explained,
         explained.now,
         explained.links[0],
+        grown,
         explained.failures[0],
         explained.limits[0],
         explained.answer,

@@ -338,6 +338,12 @@ def test_in_network_plans_show_what_was_sampled():
     [
         ([], {}, "there is nothing to view; give a plan, or a network such as torus:8x8"),
         ([3], {}, "network 3 is not a network"),
+        (
+            [treefold.plan("ring:4", "ring"), "ring"],
+            {},
+            "ring is an algorithm, and no network; name a network, and write",
+        ),
+        (["auto"], {}, 'write algorithm="auto"'),
         (["nowhere"], {}, "topology 'nowhere': neither a file nor a known spec"),
         (["ring:4"], {"algorithm": "ring,rign"}, "algorithm 'rign' is unknown; did you mean ring?"),
         (["ring:4"], {"algorithm": ""}, "the name of the algorithm is empty"),
@@ -386,6 +392,7 @@ def folder(tmp_path, monkeypatch):
         ("plan.json -o x.html --trace plan.json", "it is a plan; give a trace, which 'treefold run --trace' writes"),
         ("ring:4 -o x.html --trace trace.json", "--trace trace.json: give the file of the one plan that was run"),
         ("plan.json plan.json -o x.html --trace trace.json", "--trace trace.json: give the file of the one plan"),
+        ("ring:4 dbtree -o x.html", "dbtree is an algorithm, and no network; name a network, and write -a dbtree"),
         ("ring:4 -a rign -o x.html", "algorithm 'rign' is unknown; did you mean ring?"),
         ("ring:4 -a ring --trees 2 -o x.html", "ring has no option trees"),
         ("trace.json -o x.html", "trace.json is a trace; name the file of its plan, and add --trace trace.json"),
@@ -418,9 +425,9 @@ def test_equal_plans_are_told_apart_by_names_or_numbers():
     assert labels(ring, ring, tree) == ["ring, 1KiB (1)", "ring, 1KiB (2)", "multitree, 1KiB"]
     assert labels(ring, ring, names=["a.json", "b.json"]) == ["ring, 1KiB (a.json)", "ring, 1KiB (b.json)"]
     assert labels(ring, ring, names=["a", "a"]) == ["ring, 1KiB (a) (1)", "ring, 1KiB (a) (2)"]
-    with pytest.raises(treefold.TreefoldError, match="names has 1 for 2 sources"):
+    with pytest.raises(treefold.TreefoldError, match="of length 1; give a list"):
         labels(ring, ring, names=["a"])
-    with pytest.raises(treefold.TreefoldError, match="names has 1 for 2 sources"):
+    with pytest.raises(treefold.TreefoldError, match="names is a text; give a list"):
         labels(ring, ring, names="ab")
 
 

@@ -28,7 +28,7 @@ def test_every_family_of_networks_says_what_python_says(opened, network):
     page = opened(view(plan, size_bytes="1MiB"))
     assert close(page.fact("Time", 0), trace.time_s)
     assert close(page.fact("Bound", 0), treefold.bound_at(network, "1MiB").time_s)
-    assert close(page.fact("Links used", 0), trace.utilization.mean)
+    assert close(page.fact("Mean use of links", 0), trace.utilization.mean)
     assert page.fact("Idle links", 0) == sum(link.busy_s == 0 for link in trace.links())
     assert page.fact("Transfers", 0) == len(trace.transfers()["tree"])
     assert page.fact("Longest chain", 0) == trace.path_summary().transfers
@@ -72,6 +72,9 @@ def test_two_plans_share_a_clock(opened):
     times = page.fact("Time", 0), page.fact("Time", 1)
     assert times[0] > 4 * times[1]
     assert f"{times[0] / times[1]:.3g} times as long" in page.text(".verdict")
+    said = page.page.locator(".verdict p").all_inner_texts()
+    assert said[0] == "ring uses 64 of 256 links; multitree uses all 256 links."
+    assert "126 transfers, each of which waits for the one before, or for its link; that of multitree has 34" in said[1]
     page.press("End")
     assert page.text(".moment").startswith("148")
 

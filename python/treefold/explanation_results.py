@@ -230,7 +230,7 @@ class Explanation(Record):
     size_bytes: int
     now: Outcome
     links: tuple[LinkWorth, ...]
-    together: Together | None = optional()
+    together: Together | None
     failures: tuple[Failure, ...]
     limits: tuple[TreeLimit, ...]
     answer: Answer | None = optional()

@@ -6,8 +6,10 @@ import { share } from "./units";
 export interface Costs {
   links: Float64Array;
   nodes: Float64Array;
-  /** The largest that is finite; at least 1. */
+  /** The largest that is finite; at least `LEAST_LARGEST`. */
   largest: number;
+  /** Whether some failure cuts the network. */
+  hasCuts: boolean;
 }
 
 export interface Findings {
@@ -27,13 +29,18 @@ export function findingsOf(explained: Explained | null, links: number, nodes: nu
   return { explained, gains, largestGain, costs: costsOf(explained, links, nodes) };
 }
 
+/** A scale of costs ends here or later, so that costs that hardly differ from none do not look grave. */
+const LEAST_LARGEST = 1.25;
+
 function costsOf(explained: Explained, links: number, nodes: number): Costs {
-  const costs = { links: new Float64Array(links).fill(1), nodes: new Float64Array(nodes).fill(1), largest: 1 };
+  const [ofLinks, ofNodes] = [links, nodes].map((count) => new Float64Array(count).fill(1));
+  const costs = { links: ofLinks, nodes: ofNodes, largest: LEAST_LARGEST, hasCuts: false };
   for (const failure of explained.failures) {
     const cost = costOf(failure);
     for (const link of failure.links) costs.links[link] = cost;
     if (failure.node !== null) costs.nodes[failure.node] = cost;
     if (Number.isFinite(cost)) costs.largest = Math.max(costs.largest, cost);
+    else costs.hasCuts = true;
   }
   return costs;
 }
@@ -42,24 +49,40 @@ function costOf(failure: Explained["failures"][number]): number {
   return failure.time ?? (failure.rate ? 1 / failure.rate : Infinity);
 }
 
-/** Say what a failure costs. */
+/** Say what a failure costs, or why nothing can be sent after it. */
+export function failureInWords(failure: Explained["failures"][number]): string {
+  const { time, rate, problem } = failure;
+  if (time !== null) return costInWords(time);
+  const reason = problem.split(":")[0];
+  return rate === null ? reason : `${share(rate)} of the best rate, but ${reason}`;
+}
+
+/** Say how much longer a plan takes at a cost. */
 export function costInWords(cost: number): string {
   return Number.isFinite(cost) ? `${cost.toFixed(2)} × the time` : "nothing can be sent";
 }
 
-/** Return the strength of a cost between 0 (none) and 1 (the worst). */
+export function gainInWords(gain: number): string {
+  return gain > 0 ? `+${share(gain)}` : "gains nothing alone";
+}
+
+/** Return the strength of a finite cost between 0 (none) and 1 (the worst). */
 export function strengthOf(cost: number, costs: Costs): number {
-  if (!Number.isFinite(cost)) return 1;
-  return costs.largest > 1 ? (0.85 * Math.max(cost - 1, 0)) / (costs.largest - 1) : 0;
+  return Math.max(cost - 1, 0) / (costs.largest - 1);
 }
 
-/** Say what an explanation finds of a link. */
-export function linkInWords(found: Findings, link: number): string[] {
+/** What is found of a link or a node: what that is called, in words, and exactly. */
+type Finding = [term: string, words: string, value: number];
+
+export function findingsOfLink(found: Findings, link: number): Finding[] {
   const gain = found.gains[link];
-  const worth = gain > 0 ? `10 % more of it: ${share(gain)} more for all` : "10 % more of it alone gains nothing";
-  return [worth, `without it: ${costInWords(found.costs.links[link])}`];
+  return [withoutIt(found.costs.links[link]), ["10 % more of it", gainInWords(gain), gain]];
 }
 
-export function nodeInWords(found: Findings, node: number): string[] {
-  return [`without it: ${costInWords(found.costs.nodes[node])}`];
+export function findingsOfNode(found: Findings, node: number): Finding[] {
+  return [withoutIt(found.costs.nodes[node])];
+}
+
+function withoutIt(cost: number): Finding {
+  return ["Without it", costInWords(cost), cost];
 }

@@ -18,9 +18,9 @@ export function saveSvg(panes: Pane[], state: State): void {
   });
 }
 
-/** The parts of the page that are on its picture, from the top; what can be pressed is not. */
+/** The parts of the page that are on its picture, from the top; what is there to be pressed only is not. */
 const PARTS = ["h1", ".stage", ".panel", ".moment", ".ruler", ".timelines"];
-const LEFT_OUT = "button, select, input";
+const LEFT_OUT = "button:not(.row, .chip), select, input";
 
 /** Copy what is on the screen: each canvas, line and word at its place. */
 function screenOf(app: HTMLElement, state: State): HTMLCanvasElement {

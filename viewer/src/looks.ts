@@ -1,5 +1,5 @@
 // How what is shown is coloured: one rule for the picture of the network and for the timeline.
-import { strengthOf } from "./explained";
+import { strengthOf, type Costs } from "./explained";
 import { category, heat, ordered, type Rgb, type Theme } from "./colours";
 import { busyShare, chunkOf, stepOf, treeOf, treesOf, valueAt, type Model } from "./model";
 import type { State } from "./state";
@@ -17,7 +17,7 @@ export function transferColour(model: Model, state: State, theme: Theme, transfe
       return ordered(fraction(chunkOf(transfers, transfer), chunks), theme);
     }
     default:
-      return halfColour(Boolean(transfers.edges.reduces[transfers.edge[transfer]]), theme);
+      return edgeColour(model, state, theme, transfers.edge[transfer]);
   }
 }
 
@@ -51,13 +51,18 @@ export function linkColour(model: Model, state: State, theme: Theme, link: numbe
     return heat(gains[link] / (largestGain || 1), theme);
   }
   if (model.findings && state.colour === "failures") {
-    return heat(strengthOf(model.findings.costs.links[link], model.findings.costs), theme);
+    return costColour(model.findings.costs.links[link], model.findings.costs, theme);
   }
   const series = seriesOf(model, state);
   if (series?.of === "links") {
     return heat(valueAt(model, series.name, link, state.time) / (series.largest || 1), theme);
   }
   return theme.faint;
+}
+
+/** Return the colour of what a failure costs; one that leaves nothing to send has the colour of limits. */
+function costColour(cost: number, costs: Costs, theme: Theme): Rgb {
+  return Number.isFinite(cost) ? heat(strengthOf(cost, costs), theme) : theme.limit;
 }
 
 /** Return the colour of a node: by its kind, or by the series that is shown. */
@@ -67,7 +72,7 @@ export function nodeColour(model: Model, state: State, theme: Theme, node: numbe
     return heat(valueAt(model, series.name, node, state.time) / (series.largest || 1), theme);
   }
   if (model.findings && state.colour === "failures") {
-    return heat(strengthOf(model.findings.costs.nodes[node], model.findings.costs), theme);
+    return costColour(model.findings.costs.nodes[node], model.findings.costs, theme);
   }
   return model.network.kinds[node] === "accelerator" ? theme.accelerator : theme.switch;
 }

@@ -8,7 +8,9 @@ import { fail } from "./views/failure";
 
 async function start(app: HTMLElement): Promise<void> {
   const data = JSON.parse(document.getElementById("document")!.textContent!) as Document;
-  const first = firstState(data.shown, data.scenes.some((scene) => scene.explained) ? "failures" : "busy");
+  const { scenes } = data;
+  const isAnswer = scenes.some((scene) => scene.changes.length);
+  const first = firstState(data.shown, !isAnswer && scenes.some((scene) => scene.explained) ? "failures" : "busy");
   const store = new Store({ ...first, ...fromHash(location.hash, first, data.scenes.length) });
   await openPage(app, data, store, first);
 }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +14,14 @@ from treefold.collectives import check_has_root
 from treefold.errors import TreefoldError
 from treefold.explaining import QUICK
 from treefold.explaining.cables import split_upgrade
+from treefold.explaining.questions import change_asked
 from treefold.explanation_results import Explanation
 from treefold.files.writing import check_writable_as
 from treefold.report import explain_table
+from treefold.text import some
+
+if TYPE_CHECKING:
+    from treefold.viewing import Page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,11 @@ class Questions:
                 raise TreefoldError(f"--upgrade '{link}' is given twice; give it once")
             rates[link] = rate
         return {"upgrade": rates, "without": self.without or []}
+
+    def label(self) -> str:
+        """Return what the changed network is called, such as `without site9`."""
+        asked = [("with", self.upgrade), ("without", self.without)]
+        return ", ".join(f"{word} {some(names, 2)}" for word, names in asked if names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +104,10 @@ def explain(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Also write a page to this file, .html: the network, coloured by what was found."
+            "--output",
+            "-o",
+            help="Also write a page to this file, .html: the network, coloured by what was found; for a question, the "
+            "network before and after the change.",
         ),
     ] = None,
     as_json: Json = False,
@@ -111,28 +124,34 @@ def explain(
     treefold explain b4 -o b4.html
     treefold explain b4 --upgrade 'site0 - site1=100MB/s' --upgrade 'site0 - site4=100MB/s'
     treefold explain b4 --without site3 --without 'site0 - site1'
+    treefold explain b4 --without site9 -o site9.html
 
     """
     asked = questions.asked()
     if output is not None:
         check_writable_as(output, ".html", "pages")
-        if any(asked.values()) and not is_whole:
-            raise TreefoldError(f"-o {output}: a page shows the whole explanation, and no answer alone; add --all")
     loaded = network_options.load(network)
     with working("explaining"):
         found = explaining.explain(loaded, **what.asked(), **asked, is_whole=is_whole)
+    page = None if output is None else _page(loaded, found, questions, what.root or 0)
     show(found.as_dict(), as_json, lambda: explain_table(found, is_whole=is_whole))
-    if output is not None:
-        _write_page(output, loaded, found, what.root or 0)
+    if page is not None and output is not None:
+        with working("writing"):
+            page.save(output)
+        notify(f"wrote {output}; open it in a browser")
 
 
-def _write_page(output: Path, network: _core.Topology, found: Explanation, root: int) -> None:
+def _page(network: _core.Topology, found: Explanation, questions: Questions, root: int) -> "Page":
+    """Return the page of the network, or of the network beside the one that was asked about."""
     from treefold import viewing
 
-    if found.now.algorithm is None:
-        raise TreefoldError(f"there is no plan for a page to show: {found.now.problem}")
-    asked: dict[str, Any] = {"collective": found.collective, "size_bytes": found.size_bytes, "root": root}
-    with working("writing"):
-        page = viewing.view(network, found, algorithm=found.now.algorithm, **asked)
-        page.save(output)
-    notify(f"wrote {output}; open it in a browser")
+    problem = found.now.problem if found.answer is None else found.now.problem or found.answer.then.problem
+    if problem:
+        raise TreefoldError(f"there is no plan for a page to show: {problem}")
+    if found.answer is None:
+        asked: dict[str, Any] = {"collective": found.collective, "size_bytes": found.size_bytes, "root": root}
+        with working("planning"):
+            return viewing.view(network, found, algorithm=found.now.algorithm or "auto", **asked)
+    changed = change_asked(network, **questions.asked()).of(network)
+    with working("planning"):
+        return viewing.view_answer(network, changed, found, label=questions.label(), root=network.rank_names[root])

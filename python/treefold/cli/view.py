@@ -135,6 +135,8 @@ def _loaded(source: str, given: tuple[object, ...], network_options: NetworkOpti
     """Return the plan of a file, or a network."""
     if is_trace_file(source):
         raise TreefoldError(f"{source} is a trace; name the file of its plan, and add --trace {source}")
+    if source in auto.names() and not Path(source).exists():
+        raise TreefoldError(f"{source} is an algorithm, and no network; name a network, and write -a {source}")
     if not is_plan_file(source):
         return network_options.load(source)
     if flags := flags_given(*given):

@@ -5,7 +5,7 @@ one direction of it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from treefold._core import Link, Topology, nearest
@@ -51,6 +51,18 @@ def cables_of(network: Topology) -> dict[Cable, list[Link]]:
         if Cable(target, source, True) not in found:
             found[Cable(source, target, back is not None)] = links + (back or [])
     return found
+
+
+def bandwidth_of(cable: Cable, links: Iterable[Link]) -> float:
+    """Return the bandwidth from the source of a cable to its target, in bytes per second: that of all its links."""
+    return sum(link.bandwidth_Bps for link in links if link.source == cable.source)
+
+
+def split_link(name: str, nodes: Container[str]) -> Ends:
+    """Return the ends of a link of the name `A -> B`, where names of nodes may have arrows, too."""
+    parts = name.split(" -> ")
+    splits = ((" -> ".join(parts[:at]), " -> ".join(parts[at:])) for at in range(1, len(parts)))
+    return next(ends for ends in splits if ends[0] in nodes and ends[1] in nodes)
 
 
 def cable_named(network: Topology, given: Any) -> Cable:

@@ -19,7 +19,7 @@ from treefold._core import Topology, parse_collective
 from treefold.auto import names
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import MisfitError
-from treefold.explaining.cables import Cable, cables_of
+from treefold.explaining.cables import Cable, bandwidth_of, cables_of
 from treefold.explaining.limits import limits
 from treefold.explaining.questions import Change, change_asked, sites_with_caps
 from treefold.explaining.together import together
@@ -35,8 +35,8 @@ BETTER = ("packing", "forest")
 _FAR = 1.1
 _AS_GOOD = 0.95
 """A plan after a failure should be this near to the bound, as a part of how near the plan now is."""
-_MOST_BETTER_WORK = 1 << 17
-"""The most failures times ranks times links for that."""
+_MOST_BETTER_WORK = 1 << 14
+"""The most failures times ranks times links for that, which takes some seconds."""
 _MOST_AUTO_WORK = 1 << 15
 """The most ranks times links for which `auto` plans for a question, which takes some ten seconds."""
 MOST_WORK = 1 << 25
@@ -103,7 +103,9 @@ def explain(
 
 def _explanation(task: Task, now: Outcome, answer: Answer | None, left_out: str) -> Explanation:
     """Return the explanation; what `left_out` gives a reason against is left out."""
-    parts: dict[str, Any] = {"links": (), "failures": (), "limits": ()} if left_out else _parts(task, now)
+    parts: dict[str, Any] = (
+        {"links": (), "together": None, "failures": (), "limits": ()} if left_out else _parts(task, now)
+    )
     return Explanation(
         network=task.network.name,
         collective=task.collective,
@@ -253,7 +255,7 @@ def _worths(task: Task, now: Outcome, harmless: set[str]) -> tuple[LinkWorth, ..
                 link=cable.name,
                 source=cable.source,
                 target=cable.target,
-                bandwidth_Bps=sum(link.bandwidth_Bps for link in links if link.source == cable.source),
+                bandwidth_Bps=bandwidth_of(cable, links),
                 is_limiting=any(f"{source} -> {target}" in limiting for source, target in cable.directions),
                 rate_Bps=rate_Bps * growth,
                 gain_fraction=growth - 1,

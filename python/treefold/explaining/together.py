@@ -10,7 +10,7 @@ Cost: a bound for each cut that is tight, and one for each cable that was found.
 from collections.abc import Sequence
 
 from treefold import progress
-from treefold.explaining.cables import Cable, cables_of
+from treefold.explaining.cables import Cable, cables_of, split_link
 from treefold.explaining.what_if import Task, fraction
 from treefold.explanation_results import Outcome, Together
 
@@ -29,10 +29,11 @@ def together(task: Task, now: Outcome, growth: float) -> Together | None:
 
     """
     cables = {ends: cable for cable in cables_of(task.network) for ends in cable.directions}
+    nodes = {node.name for node in task.network.nodes()}
     grown: dict[Cable, None] = {}
     limiting: Sequence[str] = now.links
     for _ in range(_MOST_ROUNDS):
-        more = {cables[_ends_in(link, cables)]: None for link in limiting}
+        more = {cables[split_link(link, nodes)]: None for link in limiting}
         if more.keys() <= grown.keys():
             return None
         grown |= more
@@ -41,13 +42,6 @@ def together(task: Task, now: Outcome, growth: float) -> Together | None:
         if gain > 0:
             return _needed(task, now, [*grown], growth)
     return None
-
-
-def _ends_in(link: str, cables: dict[tuple[str, str], Cable]) -> tuple[str, str]:
-    """Return the ends of a link of the name `A -> B`, where names of nodes may have arrows, too."""
-    parts = link.split(" -> ")
-    splits = ((" -> ".join(parts[:at]), " -> ".join(parts[at:])) for at in range(1, len(parts)))
-    return next(ends for ends in splits if ends in cables)
 
 
 def _gain(task: Task, now: Outcome, grown: list[Cable], growth: float) -> tuple[float, list[str]]:

@@ -68,12 +68,14 @@ def _outcome(outcome: Outcome, size_bytes: int) -> Iterator[tuple[str, str]]:
 
 def _cables(links: Sequence[str]) -> list[str]:
     """Return the names of links; the two directions of a cable share one."""
+    listed = set(links)
     names: dict[str, str] = {}
     for link in links:
-        source, _, target = link.partition(" -> ")
-        back = f"{target} -> {source}"
-        if back in names:
-            names[back] = f"{target} - {source}"
+        parts = link.split(" -> ")  # names of nodes may have arrows, too
+        splits = [(" -> ".join(parts[:at]), " -> ".join(parts[at:])) for at in range(1, len(parts))]
+        both = [(source, target) for source, target in splits if f"{target} -> {source}" in listed]
+        if both:
+            names.setdefault(" - ".join(sorted(both[0])), " - ".join(both[0]))
         else:
             names[link] = link
     return [*names.values()]
@@ -107,9 +109,8 @@ def _links(found: Explanation, is_whole: bool) -> Iterator[str]:
         yield "10 % more of one link gains nothing, whichever it is: several limit the rate together"
     else:
         names, gain = found.together.links, found.together.gain_fraction
-        yield f"10 % more of one link gains nothing, whichever it is; of each of these, {gain:+.1%}: " + _named(
-            names, is_whole
-        )
+        both = "both" if len(names) == 2 else f"all {len(names)}"
+        yield f"10 % more of one link alone gains nothing; of {both} of these, {gain:+.1%}: {_named(names, is_whole)}"
     spare = found.spare
     yield f"links that do not matter, one at a time: {_named(spare, is_whole) or 'none'}"
 

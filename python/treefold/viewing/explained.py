@@ -2,19 +2,28 @@
 
 from typing import Any
 
-from treefold._core import Topology
+from treefold._core import Plan, Topology, format_size
 from treefold.errors import TreefoldError
-from treefold.explaining.cables import cables_of
+from treefold.explaining.cables import bandwidth_of, cables_of
 from treefold.explanation_results import Explanation
 
 
-def check_explains(found: Explanation, network: Topology) -> None:
-    """Refuse an explanation of another network, or one that lacks what a page shows."""
+def check_explains(found: Explanation, plan: Plan, size_bytes: int) -> None:
+    """Refuse an explanation of another network or collective, or one that lacks what a page shows."""
+    network = plan.topology
     if found.left_out:
         raise TreefoldError(f"this explanation has nothing that a page would show: {found.left_out}")
-    cables = {cable.name for cable in cables_of(network)}
-    if found.network != network.name or {each.link for each in found.links} != cables:
+    if found.network != network.name:
         raise TreefoldError(f"the explanation is of {found.network}, and not of {network.name}; explain that one")
+    explained = {each.link: each.bandwidth_Bps for each in found.links}
+    if explained != {cable.name: bandwidth_of(cable, links) for cable, links in cables_of(network).items()}:
+        raise TreefoldError(f"the explanation is of another {network.name}, with other links; explain this one")
+    for name, one, other in (
+        ("collective", found.collective, plan.collective),
+        ("size", format_size(found.size_bytes), format_size(size_bytes)),
+    ):
+        if one != other:
+            raise TreefoldError(f"the explanation is for the {name} {one}, and not for {other}; explain that")
 
 
 def explained_document(found: Explanation, network: Topology) -> dict[str, Any]:

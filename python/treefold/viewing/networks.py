@@ -8,16 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold._core import Node, Topology
-from treefold.layouts import Layout, layout
+from treefold.layouts import Layout
 from treefold.viewing.built import asset
 
 TURN = (0.55, 0.42)
 """How layouts of three dimensions are turned at first, about the vertical and towards the eye, in radians."""
 
 
-def network_document(network: Topology) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the document of a network, and its columns; `viewer/src/data/format.ts` explains both."""
-    placed = layout(network)
+def network_document(
+    network: Topology, placed: Layout, frame: Layout
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the document of a network, and its columns; `viewer/src/data/format.ts` explains both.
+
+    Args:
+        network: The network.
+        placed: Where it stands.
+        frame: The layout that fills the picture: its own, or that of the network of which it is left.
+
+    """
     listed = network.nodes()
     order = sorted(range(len(listed)), key=lambda place: listed[place].number)  # columns count nodes by their numbers
     nodes = [listed[place] for place in order]
@@ -31,7 +39,8 @@ def network_document(network: Topology) -> tuple[dict[str, Any], dict[str, NDArr
         "kinds": [_kind(node) for node in nodes],
         "guessed": np.flatnonzero(placed.guessed[order]).tolist(),
     }
-    return document, _columns(network, placed, order)
+    others = np.zeros(0) if frame is placed else frame.positions
+    return document, {**_columns(network, placed, order), "frame": others.astype(np.float32).reshape(-1)}
 
 
 def _kind(node: Node) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from treefold._core import Topology
 from treefold.files.writing import write_text_atomically
+from treefold.layouts import layouts
 from treefold.viewing.built import asset
 from treefold.viewing.columns import pack
 from treefold.viewing.networks import network_document
@@ -96,8 +97,9 @@ def page_parts(title: str, scenes: Sequence[Scene], is_served: bool = False) -> 
             trees = None if here == scene.plan.num_trees else range(here)
             blocks[f"scene-{number}"] = pack(scene_columns(scene, trees))
     documents = []
-    for number, network in enumerate(networks):
-        document, columns = network_document(network)
+    placed = layouts(networks)
+    for number, (network, (own, whole)) in enumerate(zip(networks, placed, strict=True)):
+        document, columns = network_document(network, own, placed[whole][0])
         documents.append({**document, "columns": f"network-{number}"})
         blocks[f"network-{number}"] = pack(columns)
     shown = list(range(min(len(scenes), _MOST_SHOWN)))

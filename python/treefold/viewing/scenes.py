@@ -44,6 +44,8 @@ class Scene:
     prediction: Prediction | None
     """The prediction; None if the trace was given."""
     explained: Explanation | None = None
+    changes: Sequence[str] = ()
+    """In what the network differs from that of the scene before, in words."""
 
     @property
     def source(self) -> str:
@@ -87,6 +89,7 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "label": scene.label,
         "network": network,
         "algorithm": plan.algorithm,
+        "changes": list(scene.changes),
         "collective": plan.collective,
         "size_bytes": scene.trace.size_bytes,
         "simulator": scene.source,

@@ -1,5 +1,6 @@
 """Makes pages of plans and networks."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -58,6 +59,7 @@ def view(
     explained = [source for source in sources if isinstance(source, Explanation)]
     if not shown:
         raise TreefoldError("there is nothing to view; give a plan, or a network such as torus:8x8")
+    _check_sources(shown)
     algorithms, used, sizes = _names(algorithm), simulator_of(simulator, "flow"), _sizes(size_bytes)
     named = _named(shown, names)
     if asked and all(isinstance(source, Plan | Trace) for source in shown):
@@ -73,6 +75,15 @@ def view(
     return Page(_title([scene for _, scene in scenes]) if title is None else str(title), _labelled(scenes))
 
 
+def _check_sources(sources: Sequence[Shown]) -> None:
+    """Refuse the name of an algorithm where a network is wanted."""
+    for source in sources:
+        if isinstance(source, str) and source in auto.names() and not os.path.exists(source):
+            raise TreefoldError(
+                f'{source} is an algorithm, and no network; name a network, and write algorithm="{source}"'
+            )
+
+
 def _names(algorithm: str | Sequence[str]) -> list[str]:
     listed = algorithm if isinstance(algorithm, list | tuple) else [algorithm]
     given = [part for each in listed for part in (each.split(",") if isinstance(each, str) else [each])]
@@ -85,8 +96,8 @@ def _named(sources: Sequence[Shown], names: Sequence[str] | None) -> list[tuple[
     if names is None:
         return [("", source) for source in sources]
     if isinstance(names, str) or len(names) != len(sources):
-        given = 1 if isinstance(names, str) else len(names)
-        raise TreefoldError(f"names has {given} for {len(sources)} sources; give a list with a name for each")
+        given = "a text" if isinstance(names, str) else f"of length {len(names)}"
+        raise TreefoldError(f"names is {given}; give a list with a name for each of the {len(sources)} sources")
     return [(str(name), source) for name, source in zip(names, sources, strict=True)]
 
 
@@ -123,7 +134,7 @@ def _of_trace(trace: Trace) -> Scene:
 def _explained(scene: Scene, found: Sequence[Explanation]) -> Scene:
     """Return a scene with the explanation of its network, if there is one; none may be of another network."""
     for each in found:
-        check_explains(each, scene.plan.topology)
+        check_explains(each, scene.plan, scene.trace.size_bytes)
     return replace(scene, explained=found[0]) if found else scene
 
 

@@ -22,7 +22,8 @@ export interface Network {
   guessed: number[];
   /**
    * The block with the columns `positions` (3 a node), `source`, `target`, `bandwidth_Bps`, `latency_s`, `stub` (3 a
-   * link: how it leaves the picture, 0 if it does not) and `bend` (how far its middle is moved to the left).
+   * link: how it leaves the picture, 0 if it does not) and `bend` (how far its middle is moved to the left); and
+   * `frame`, the positions of a network of which this one is left, if it stands as that one does, else nothing.
    */
   columns: string;
 }
@@ -70,6 +71,8 @@ export interface Scene {
   label: string;
   network: number;
   algorithm: string;
+  /** In what the network differs from that of the scene before, in words, if somebody asked about changes. */
+  changes: string[];
   collective: string;
   size_bytes: number;
   /** `analytic`, `flow` or `packet`; `measured`; or `trace` for one that was given and is not known to be measured. */

@@ -1,7 +1,7 @@
 // Where nodes and links are in the plane: layouts projected, maps by Mercator, three dimensions as they are turned.
 import { geoMercator, geoPath } from "d3-geo";
 
-import type { Column, Columns } from "../data/columns";
+import type { Columns } from "../data/columns";
 import type { Network } from "../data/format";
 
 export interface Turn {
@@ -12,6 +12,8 @@ export interface Turn {
 export interface Places {
   /** Two numbers a node. */
   nodes: Float32Array;
+  /** What the picture has room for besides: the nodes of a network of which this one is left. */
+  frame: Float32Array;
   /** Four numbers a segment: a link has one, two stubs where it leaves the picture, or several where it is bent. */
   segments: Float32Array;
   /** The first segment of each link, and the count of all. */
@@ -28,17 +30,22 @@ export interface Places {
 }
 
 export function placesOf(network: Network, columns: Columns, turn: Turn): Places {
-  const { positions } = columns;
-  const project = network.layout === "map" ? onMap(network, positions) : turned(positions, network, turn);
-  const count = network.nodes.length;
-  const nodes = new Float32Array(2 * count);
-  for (let node = 0; node < count; node++) nodes.set(project.place(node), 2 * node);
+  const positions = columns.positions as Float32Array;
+  const others = columns.frame as Float32Array;
+  const project = network.layout === "map" ? onMap(network, others.length ? others : positions) : turned(network, turn);
+  const [nodes, frame] = [projected(positions, project), projected(others, project)];
   const { segments, starts, spacing } = segmentsOf(nodes, columns, project.way);
   const [left, top, right, bottom] = extentOf(nodes, segments);
   const area = Math.max(right - left, spacing) * Math.max(bottom - top, spacing);
   // Sites of one city, and nodes behind each other, do cover each other.
   const apart = ["map", "space"].includes(network.layout) ? Infinity : apartIn(nodes);
-  return { nodes, segments, starts, coasts: project.coasts, spacing, apart, length: lengthOf(segments), area };
+  return { nodes, frame, segments, starts, coasts: project.coasts, spacing, apart, length: lengthOf(segments), area };
+}
+
+function projected(positions: Float32Array, { place }: Projection): Float32Array {
+  const count = positions.length / 3;
+  return Float32Array.from(
+    Array.from({ length: count }, (_, at) => place(positions.subarray(3 * at, 3 * at + 3))).flat());
 }
 
 function segmentsOf(nodes: Float32Array, columns: Columns, way: Projection["way"]) {
@@ -99,12 +106,12 @@ function bent([x0, y0, x1, y1]: number[], bend: number): number[] {
 }
 
 interface Projection {
-  place: (node: number) => [number, number];
+  place: (position: ArrayLike<number>) => [number, number];
   way: (vector: ArrayLike<number>) => [number, number];
   coasts: Float32Array;
 }
 
-function turned(positions: Column, network: Network, turn: Turn): Projection {
+function turned(network: Network, turn: Turn): Projection {
   const flat = network.layout !== "space";
   const [cosYaw, sinYaw] = [Math.cos(turn.yaw), Math.sin(turn.yaw)];
   const [cosPitch, sinPitch] = [Math.cos(turn.pitch), Math.sin(turn.pitch)];
@@ -114,11 +121,11 @@ function turned(positions: Column, network: Network, turn: Turn): Projection {
     const depth = at[2] * cosYaw - at[0] * sinYaw;
     return [x, -(at[1] * cosPitch - depth * sinPitch)];
   };
-  return { way, place: (node) => way(positions.subarray(3 * node, 3 * node + 3)), coasts: new Float32Array(0) };
+  return { way, place: way, coasts: new Float32Array(0) };
 }
 
-function onMap(network: Network, positions: Column): Projection {
-  const longitudes = Array.from(network.nodes, (_, node) => positions[3 * node]);
+function onMap(network: Network, positions: Float32Array): Projection {
+  const longitudes = Array.from(positions.filter((_, at) => at % 3 === 0));
   const mercator = geoMercator().rotate([-middle(longitudes), 0]).scale(57.3).translate([0, 0]);
   const segments: number[] = [];
   let at: [number, number] = [0, 0];
@@ -137,7 +144,7 @@ function onMap(network: Network, positions: Column): Projection {
   const lines = network.coasts.map((line) => pairs(line));
   geoPath(mercator, collector)({ type: "MultiLineString", coordinates: lines });
   return {
-    place: (node) => mercator([positions[3 * node], positions[3 * node + 1]]) ?? [0, 0],
+    place: (position) => mercator([position[0], position[1]]) ?? [0, 0],
     way: (vector) => [vector[0], -vector[1]],
     coasts: Float32Array.from(segments),
   };
@@ -159,17 +166,17 @@ function middle(longitudes: number[]): number {
   return best.centre;
 }
 
-/** Return the smallest rectangle around the nodes and stubs: its left, top, right and bottom. */
-export function extentOf(nodes: Float32Array, segments: Float32Array): [number, number, number, number] {
+/** Return the smallest rectangle around points of two numbers: its left, top, right and bottom. */
+export function extentOf(...all: Float32Array[]): [number, number, number, number] {
   const extent: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
-  const add = (x: number, y: number) => {
-    extent[0] = Math.min(extent[0], x);
-    extent[1] = Math.min(extent[1], y);
-    extent[2] = Math.max(extent[2], x);
-    extent[3] = Math.max(extent[3], y);
-  };
-  for (let at = 0; at < nodes.length; at += 2) add(nodes[at], nodes[at + 1]);
-  for (let at = 0; at < segments.length; at += 2) add(segments[at], segments[at + 1]);
+  for (const points of all) {
+    for (let at = 0; at < points.length; at += 2) {
+      extent[0] = Math.min(extent[0], points[at]);
+      extent[1] = Math.min(extent[1], points[at + 1]);
+      extent[2] = Math.max(extent[2], points[at]);
+      extent[3] = Math.max(extent[3], points[at + 1]);
+    }
+  }
   return extent;
 }
 

@@ -22,7 +22,7 @@ const [LEAST_MARGIN, MOST_MARGIN] = [24, 34];
 const MOST_SCALE = 140;
 
 export function fitTo(places: Places, room: Room): Fit {
-  const [left, top, right, bottom] = extentOf(places.nodes, places.segments);
+  const [left, top, right, bottom] = extentOf(places.nodes, places.segments, places.frame);
   const margin = Math.min(MOST_MARGIN, Math.max(LEAST_MARGIN, 0.07 * Math.min(room.width, room.height)));
   const wide = Math.max(room.width - 2 * margin, 20) / Math.max(right - left, 1e-6);
   const high = Math.max(room.height - 2 * margin, 20) / Math.max(bottom - top, 1e-6);

@@ -18,9 +18,11 @@ const MEANINGS = [
   "Discs are accelerators, squares are switches, and diamonds are switches that reduce; a ring marks a place on a map "
     + "that is guessed. A cable has a line for each direction, on the right-hand side "
     + "as one travels, and a wider line has more bandwidth.",
-  "Arrows are transfers on their way. Blue ones carry partial sums towards a root, orange ones results from it, unless "
-    + "colours mean something else.",
-  "Each row below is a link, the busiest first. Click a transfer to see what it waited for and what waited for it. "
+  "Arrows are transfers on their way. They are black, or white in the dark, unless colours mean the tree, step or "
+    + "chunk.",
+  "Each row below is a link, the busiest first, and each bar a transfer: blue ones carry partial sums towards a root, "
+    + "orange ones results from it, unless colours mean the tree, step or chunk. "
+    + "Click a transfer to see what it waited for and what waited for it. "
     + "Shift and the wheel zoom in time; drag on the ruler to see how busy links are in a part of the time.",
   "Point at a tree to see it alone: an edge of a drawn tree, its colour in the legend, or its button at the side.",
   "The wheel zooms, a drag moves the picture, or turns it if it has three dimensions; Shift then moves it.",

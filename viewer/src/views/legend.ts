@@ -18,7 +18,7 @@ export function showLegend(host: HTMLElement, store: Store, models: Model[]): vo
   const ends = series ? ["0", amount(series.largest, series.unit)] : scaleOf(state, models);
   if (ends && !isTreeSelected(state)) colours.append(make("span", { class: "scale" }, ends[0], scale(state), ends[1]));
   const theme = themeOf(state.theme);
-  const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(state, theme))];
+  const entries = [...nodesOf(models, theme), ...(text.endsWith(HALVES) ? [] : transfersOf(models, state, theme))];
   host.replaceChildren(colours, ...treesIn(store, models, theme), ...entries.map(([shape, colour, text]) =>
     make("span", { class: "mark" }, mark(shape, colour), text)));
 }
@@ -60,14 +60,23 @@ function nodesOf(models: Model[], theme: Theme): Entry[] {
 }
 
 /** Return what the bars below and what moves mean, as far as the colours above do not say it. */
-function transfersOf(state: State, theme: Theme): Entry[] {
+function transfersOf(models: Model[], state: State, theme: Theme): Entry[] {
   const entries: Entry[] = [];
-  if (!COLOURS_OF_TRANSFERS.includes(state.colour)) {
-    entries.push([SQUARE, category(0, theme), "transfer towards a root"], [SQUARE, category(1, theme), "from a root"]);
-    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "under way"]);
+  if (!COLOURS_OF_TRANSFERS.includes(state.colour) && !hasSeveralTrees(models, state)) {
+    const halves = [["rows: towards a root", 0], ["from a root", 1]] as const;
+    for (const [half, colour] of halves) entries.push([SQUARE, category(colour, theme), half]);
+    if (state.time > 0 || state.playing) entries.push([ARROW, theme.ink, "transfer under way"]);
   }
   if (state.path) entries.push([SQUARE, theme.accent, "critical path"]);
+  if (state.colour === "failures" && models.some((model) => model.findings?.costs.hasCuts)) {
+    entries.push([SQUARE, theme.limit, "nothing can be sent"]);
+  }
   return entries;
+}
+
+/** Tell whether several trees are chosen, which then have a colour each. */
+function hasSeveralTrees(models: Model[], state: State): boolean {
+  return Boolean(state.trees) && models.some((model) => (treesOf(model, state) ?? []).length > 1);
 }
 
 /** Draw a mark as the picture has it. */
@@ -98,7 +107,7 @@ function textOf(state: State, models: Model[]): string {
   const series = models.map((model) => seriesOf(model, state)).find(Boolean);
   if (series) return `Colour: ${series.title}, at the moment`;
   if (state.colour === "limit") return limitOf(models);
-  if (state.colour === "worth") return "Colour: by how much 10 % more of a link raises what all reach";
+  if (state.colour === "worth") return "Colour: by how much 10 % more of a link raises the best possible rate";
   if (state.colour === "failures") return "Colour: how much longer the plan takes without a link or a node";
   const named = `${typeof state.trees === "string" ? "the trees of the root" : "trees"} ${shortList(state.trees)}`;
   const moves = state.trees ? named : "what moves";
@@ -126,9 +135,7 @@ function scaleOf(state: State, models: Model[]): [string, string] | null {
   if (state.colour === "busy") return ["0", "100 %"];
   if (findings && state.colour === "worth") return ["0", `+${share(findings.largestGain)}`];
   if (!findings || state.colour !== "failures") return null;
-  const { links, nodes, largest } = findings.costs;
-  const isCut = [...links, ...nodes].includes(Infinity);
-  return ["1 ×", isCut ? "cut" : `${largest.toFixed(2)} ×`];
+  return ["1 ×", `${findings.costs.largest.toFixed(2)} ×`];
 }
 
 function limitOf(models: Model[]): string {

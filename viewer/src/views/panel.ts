@@ -1,5 +1,6 @@
 // The words beside the picture: what is known of the thing that is selected, a chart, and summaries of the plans.
 import { NONE, row } from "../data/transfers";
+import { findingsOfLink, findingsOfNode } from "../explained";
 import {
   busyShare, chunkOf, endOf, followersOf, kindOf, linkName, nodeName, stepOf, transferName, transfersOver, treeOf,
   type Model,
@@ -40,7 +41,8 @@ function ofNode(model: Model, node: number, store: Store, pane: number): HTMLEle
     ...(model.network.guessed.includes(node) ? fact("Place", "it is guessed from the neighbours") : []),
     ...(sends.count ? fact("Sends", `${inWords(sends)} to ${sends.others}`, sends.bytes) : []),
     ...(receives.count ? fact("Receives", `${inWords(receives)} from ${receives.others}`, receives.bytes) : []),
-    ...(receives.count ? fact("Last receipt", time(receives.last), receives.last) : []))];
+    ...(receives.count ? fact("Last receipt", time(receives.last), receives.last) : []),
+    ...(model.findings ? findingsOfNode(model.findings, node).flatMap((found) => fact(...found)) : []))];
   const roots = [...model.transfers.trees.root].flatMap((root: number, tree) => (root === node ? [tree] : []));
   if (roots.length) parts.push(treeButtons("Root of", roots, store, pane));
   return parts;
@@ -81,7 +83,8 @@ function ofLink(model: Model, link: number, store: Store, pane: number): HTMLEle
     ...(window ? fact("In the window", share(busyShare(model, link, window)), busyShare(model, link, window)) : []),
     ...fact("Used", `${share(model.used[link])} of its rate`, model.used[link]),
     ...fact("Carries", over.length ? inWords({ bytes, count: over.length }) : "nothing", bytes),
-    ...(model.limit.has(link) ? fact("Limit", "it is one of the links that bound the network") : []))];
+    ...(model.limit.has(link) ? fact("Limit", "it is one of the links that bound the network") : []),
+    ...(model.findings ? findingsOfLink(model.findings, link).flatMap((found) => fact(...found)) : []))];
   if (trees.length) parts.push(treeButtons("Trees", trees, store, pane));
   if (over.length) parts.push(transferList(model, "Transfers", Array.from(over), store, pane));
   return parts;

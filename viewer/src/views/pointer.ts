@@ -38,9 +38,10 @@ export function listenToPointer(picture: Picture): void {
   const isSpace = picture.model.network.layout === "space";
   let isDragged = false;
   labels.addEventListener("pointermove", (event) => {
-    isDragged ||= isSpace && event.buttons === 1 && !event.shiftKey;
-    if (isDragged) turnBy(picture, event);
-    else store.set({ pointed: under(picture, event) });
+    const turns = isSpace && event.buttons === 1 && !event.shiftKey;
+    isDragged ||= turns;
+    if (turns) turnBy(picture, event);
+    else if (!event.buttons) store.set({ pointed: under(picture, event) });
   });
   labels.addEventListener("pointerdown", () => (isDragged = false));
   labels.addEventListener("pointerup", () => setTimeout(() => (isDragged = false)));

@@ -121,17 +121,27 @@ function drawLane(rows: Rows, brush: Brush, lane: number, at: number, passes: nu
   const { transfers } = rows.model;
   const { items, starts } = transfers.ofLane;
   const [from, to] = brush.part;
-  const end = startedBy(transfers, lane, to);
+  const last = startedBy(transfers, lane, to);
   let before = -1;
-  for (let place = Math.max(startedBy(transfers, lane, from) - 8, starts[lane]); place < end; place++) {
+  for (let place = Math.max(startedBy(transfers, lane, from) - 8, starts[lane]); place < last; place++) {
     const transfer = items[place];
     if (transfers.sent[transfer] < from || rows.mask[transfer] !== passes) continue;
     const x0 = Math.max(brush.xOf(transfers.start[transfer]), GUTTER);
     const x1 = brush.xOf(transfers.sent[transfer]);
-    if (x1 <= before) continue; // it lies within a pixel that is drawn
-    before = x1 - x0 < 1 ? Math.ceil(x1) : x1 - 0.5;
+    const end = isNarrow(x0, x1) ? wholePixels(x0, x1)[1] : x1;
+    if (end <= before) continue; // it lies within what is drawn
+    before = end;
     drawBar(rows, brush, { transfer, x0, x1, row: at });
   }
+}
+
+function isNarrow(x0: number, x1: number): boolean {
+  return x1 - x0 < 1.5;
+}
+
+/** Return the pixels that a narrow bar touches: were only parts of them filled, rows would seem to pulse. */
+function wholePixels(x0: number, x1: number): [number, number] {
+  return [Math.floor(x0), Math.max(Math.ceil(x1), Math.floor(x0) + 1)];
 }
 
 function drawBar(rows: Rows, { context, theme }: Brush, { transfer, x0, x1, row: at }: Bar): void {
@@ -140,7 +150,8 @@ function drawBar(rows: Rows, { context, theme }: Brush, { transfer, x0, x1, row:
   context.fillStyle = css(transferColour(model, state, theme, transfer), mask[transfer] ? 1 : 0.12);
   const gap = x1 - x0 > 3 ? 0.6 : 0;
   const top = at * ROW + (ROW - BAR) / 2;
-  context.fillRect(x0, top, Math.max(x1 - x0 - gap, 0.8), BAR);
+  const [left, right] = isNarrow(x0, x1) ? wholePixels(x0, x1) : [x0, x1 - gap];
+  context.fillRect(left, top, right - left, BAR);
   rows.bars.push({ transfer, x0, x1: Math.max(x1, x0 + 2), row: at });
   const isMarked = isSelected(rows, "transfer", transfer);
   if (!isMarked && !(state.path && model.onPath.has(transfer))) return;
@@ -169,8 +180,10 @@ function drawPath(rows: Rows, brush: Brush): void {
     const moments = [transfers.start[transfer], transfers.sent[transfer], transfers.received[transfer]];
     const [x0, x1, x2] = moments.map(brush.xOf);
     if (x2 < GUTTER || x0 > rows.canvas.clientWidth) continue;
+    const from = Math.max(x0, GUTTER);
+    const [left, right] = isNarrow(from, x1) ? wholePixels(from, x1) : [from, x1 - 0.4];
     context.fillStyle = css(theme.accent);
-    context.fillRect(Math.max(x0, GUTTER), 2, Math.max(x1 - Math.max(x0, GUTTER) - 0.4, 0.8), BAR);
+    context.fillRect(left, 2, right - left, BAR);
     context.fillStyle = css(theme.accent, 0.35);
     context.fillRect(Math.max(x1, GUTTER), 4, Math.max(x2 - Math.max(x1, GUTTER) - 0.4, 0), BAR - 4);
     rows.bars.push({ transfer, x0, x1: Math.max(x2, x0 + 2), row: 0 });

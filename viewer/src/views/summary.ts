@@ -25,22 +25,37 @@ function bodyOf(models: Model[], store: Store): HTMLElement[] {
   const why = models.map((model, pane) => make("div", { "data-pane": pane },
     make("h3", {}, names.length > 1 ? `Why ${names[pane]} takes so long` : "Why it takes so long"),
     ...reasonsOf(model).map((reason) => make("p", {}, reason))));
-  const found = models.flatMap((model, pane) => explanation(model, store, pane));
+  const isFirst = ({ scene }: Model, pane: number) =>
+    models.findIndex((model) => model.scene.network === scene.network) === pane;
+  const found = models.flatMap((model, pane) => (isFirst(model, pane) ? explanation(model, store, pane) : []));
   return [tableOf(models, names), ...models.flatMap(partOf), ...found, ...why, buttonsOf(models, store)];
 }
 
 /** Return how plans are called where there is little room: by their algorithms, if these differ. */
 function namesOf(models: Model[]): string[] {
+  if (areChanged(models)) return models.map((model) => `“${model.scene.label}”`);
   const algorithms = models.map((model) => model.scene.algorithm);
   const isEnough = new Set(algorithms).size === models.length;
   return isEnough ? algorithms : models.map((model) => model.scene.label);
 }
 
-/** Say which of two plans takes longer, and what differs. */
+/** Tell whether one of the networks is another with changes that somebody asked about. */
+function areChanged(models: Model[]): boolean {
+  return models.some((model) => model.scene.changes.length);
+}
+
+/** Say which of two plans takes longer, and what differs: first the network, if it was changed. */
 function verdictOf(models: Model[]): HTMLElement[] {
+  const names = namesOf(models);
+  const [heading, ...rest] = slowerOf(models, names);
+  const changes = models.flatMap(({ scene }, pane) =>
+    (scene.changes.length ? [make("p", { class: "changes" }, `${names[pane]}: ${scene.changes.join("; ")}.`)] : []));
+  return [heading, ...changes, ...rest];
+}
+
+function slowerOf(models: Model[], names: string[]): HTMLElement[] {
   const [slow, fast] = models[0].scene.time_s < models[1].scene.time_s ? [1, 0] : [0, 1];
   const times = [models[slow].scene.time_s, models[fast].scene.time_s];
-  const names = namesOf(models);
   if (!(times[0] > times[1] * 1.001)) {
     return [make("h2", {}, `${names[0]} and ${names[1]} take the same time: ${time(times[0])}`)];
   }
@@ -56,19 +71,23 @@ function differencesOf(slow: Model, fast: Model, slowName: string, fastName: str
   const said: string[] = [];
   const [chain, other] = [slow.scene.path, fast.scene.path];
   if (chain && other && chain.transfers > other.transfers) {
-    said.push(`In ${slowName}, ${counted(chain.transfers, "transfer")} wait for each other, one after the other; ` +
-      `in ${fastName}, ${other.transfers} at most.`);
+    said.push(`The longest chain of ${slowName} has ${counted(chain.transfers, "transfer")}, ${WAITING}; ` +
+      `that of ${fastName} has ${other.transfers}.`);
   }
   const more = chain && other ? longerPartsOf(chain, other, slow.scene.time_s * LEAST_SAID) : [];
   if (more.length) said.push(`Along its chain, ${slowName} needs ${more.join(", and ")} in ${fastName}.`);
-  if (slow.isRead && fast.isRead && slow.idle / slow.busy.length > fast.idle / fast.busy.length + LEAST_SAID) {
-    said.push(`${slowName} uses ${usedOf(slow)}; ${fastName} uses ${usedOf(fast)}.`);
-  }
-  return said;
+  const idle = slow.isRead && fast.isRead ? slow.idle / slow.busy.length - fast.idle / fast.busy.length : 0;
+  const used = `${slowName} uses ${usedOf(slow)}; ${fastName} uses ${usedOf(fast)}.`;
+  if (idle > MUCH) return [used, ...said];
+  return idle > LEAST_SAID ? [...said, used] : said;
 }
+
+const WAITING = "each of which waits for the one before, or for its link";
 
 /** What differs by a smaller share is not said. */
 const LEAST_SAID = 0.02;
+/** So much more of the links idle is what is said first. */
+const MUCH = 0.25;
 
 /** Say of which of its times a chain has more than another, by at least some seconds. */
 function longerPartsOf(chain: CriticalPath, other: CriticalPath, least_s: number): string[] {
@@ -81,22 +100,28 @@ function usedOf({ busy, idle }: Model): string {
   return idle ? `${busy.length - idle} of ${counted(busy.length, "link")}` : `all ${counted(busy.length, "link")}`;
 }
 
+/** What found the time, where its name alone would not say that. */
+const FINDERS: Record<string, string> = { trace: "a given trace" };
+
 /** A fact of a plan as people read it, and exactly; null if the plan has none. */
 type Found = [string, number | string] | null;
 
 /** What each row of the table is called, what that means, and what it says of a plan. */
 const FACTS: [string, string, (model: Model) => Found][] = [
   ["Time", "How long the collective takes", ({ scene }) => [time(scene.time_s), scene.time_s]],
-  ["Simulator", "What found the time", ({ scene }) => [scene.simulator, scene.simulator]],
+  ["Algorithm", "What made the plan", ({ scene }) =>
+    (scene.label.includes(scene.algorithm) ? null : [scene.algorithm, scene.algorithm])],
+  ["Simulator", "What found the time: a simulator, or a run that was measured", ({ scene }) =>
+    [FINDERS[scene.simulator] ?? scene.simulator, scene.simulator]],
   ["Clocks", "How far the clocks of a measured run may differ", ({ scene }) =>
     (scene.clock_uncertainty_s ? [`± ${time(scene.clock_uncertainty_s)}`, scene.clock_uncertainty_s] : null)],
   ["Bound", "No plan on this network takes less time", ({ scene }) =>
     [scene.time_s > 0 ? time(scene.bound_s) : "none", scene.bound_s]],
   ["Of the bound", "The bound as a share of the time: at 100 % no plan is faster", ({ scene }) =>
     (scene.time_s > 0 ? [share(scene.bound_s / scene.time_s), scene.bound_s / scene.time_s] : null)],
-  ["Links used", "The share of the time for which a link's full rate is used, on average", ({ scene }) =>
+  ["Mean use of links", "The share of the time for which a link's full rate is used, on average", ({ scene }) =>
     [share(scene.mean_utilization), scene.mean_utilization]],
-  ["At most", "The same share for the link that is used most", ({ scene }) =>
+  ["Most used link", "The same share, of the link that is used most", ({ scene }) =>
     [share(scene.max_utilization), scene.max_utilization]],
   ["Idle links", "Links that carry nothing", ({ idle, busy }) => [`${idle} of ${busy.length}`, idle]],
   ["Trees", "Each tree reduces and broadcasts a share of the vector", ({ scene }) =>
@@ -105,7 +130,7 @@ const FACTS: [string, string, (model: Model) => Found][] = [
     [scene.steps ? String(scene.steps) : "streamed", scene.steps]],
   ["Transfers", "Messages, or chunks of streams", ({ scene }) =>
     [scene.transfers ? scene.transfers.toLocaleString("en") : "not listed", scene.transfers]],
-  ["Longest chain", "How many transfers wait for each other, one after the other", ({ scene }) =>
+  ["Longest chain", `How many transfers come one after the other, ${WAITING}`, ({ scene }) =>
     (scene.path ? [scene.path.transfers.toLocaleString("en"), scene.path.transfers] : null)],
 ];
 
@@ -140,15 +165,24 @@ function reasonsOf(model: Model): string[] {
   if (scene.limit_rate_Bps && scene.rate_limited_by !== scene.limited_by) {
     said.push(`Large vectors reach ${rate(scene.limit_rate_Bps)} at most, because of ${scene.rate_limited_by}.`);
   }
-  return said;
+  return [...said, ...(ABOUT[scene.simulator] ?? [])];
 }
+
+const LATENCY = "latency includes the time until the receiver reads";
+const BOUND = "the bound is that of the plan's network, which local workers do not cross";
+
+/** What one should know of times that no simulator found. */
+const ABOUT: Record<string, string[]> = {
+  measured: [`This run was measured: ${BOUND}, and ${LATENCY}.`],
+  trace: [`This trace was given. If a run was measured, ${BOUND}, and ${LATENCY}.`],
+};
 
 function chainOf({ scene }: Model): string[] {
   if (!scene.path?.transfers) return [];
   const { transfers, sending_s, latency_s, waiting_s } = scene.path;
   const parts = [`${time(sending_s)} of sending`, `${time(latency_s)} of latency`];
   if (waiting_s > scene.time_s * 1e-6) parts.push(`${time(waiting_s)} of waiting`);
-  const chain = transfers === 1 ? "one transfer" : `${transfers} transfers, each of which waits for the one before`;
+  const chain = transfers === 1 ? "one transfer" : `${transfers} transfers, ${WAITING}`;
   return [`The longest chain has ${chain}: ${parts.join(", ")}.`];
 }
 

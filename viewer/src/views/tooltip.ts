@@ -1,6 +1,6 @@
 // What is known of the thing under the pointer, in a few words.
 import { row } from "../data/transfers";
-import { linkInWords, nodeInWords } from "../explained";
+import { findingsOfLink, findingsOfNode } from "../explained";
 import { seriesOf } from "../looks";
 import { busyShare, edgesShown, kindOf, linkName, nodeName, valueAt, type Model } from "../model";
 import type { Pointed, State } from "../state";
@@ -24,6 +24,10 @@ function linesOf(model: Model, { kind, at }: Pointed, state: State): string[] {
   return kind === "tree" ? ofTree(model, at) : ofLink(model, at, state);
 }
 
+function inWords([term, words]: [string, string, number]): string {
+  return `${term}: ${words}`;
+}
+
 function ofTree(model: Model, number: number): string[] {
   const tree = treeIn(model, number);
   const steps = tree.steps[1] ? `steps ${tree.steps[0]} to ${tree.steps[1]}` : "streamed";
@@ -42,7 +46,7 @@ function ofNode(model: Model, node: number, state: State): string[] {
   if (series?.of === "nodes") {
     lines.push(`${series.title}: ${amount(valueAt(model, series.name, node, state.time), series.unit)}`);
   }
-  if (model.findings) lines.push(...nodeInWords(model.findings, node));
+  if (model.findings) lines.push(...findingsOfNode(model.findings, node).map(inWords));
   if (state.trees) lines.push(...inTrees(model, node, state));
   return lines;
 }
@@ -79,7 +83,7 @@ function ofLink(model: Model, link: number, state: State): string[] {
     `busy ${share(busyShare(model, link, state.window))}${part}`];
   const span = `${time(first)} to ${time(last)}`;
   if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${span}`);
-  if (model.findings) lines.push(...linkInWords(model.findings, link));
+  if (model.findings) lines.push(...findingsOfLink(model.findings, link).map(inWords));
   if (model.limit.has(link)) lines.push("It limits every plan on this network.");
   return lines;
 }
