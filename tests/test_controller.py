@@ -11,7 +11,7 @@ import pytest
 
 import treefold
 from treefold.rendezvous.sockets import free_port
-from treefold.runtime import Timeouts
+from treefold.runtime import Connections
 from treefold.runtime.controller import Controller
 from treefold.runtime.networks import bandwidths, with_rates, without_links
 from treefold.runtime.plans import GroupPlans
@@ -25,8 +25,8 @@ meeting = runtime.from_environment()
 network = treefold.topology(os.environ["NETWORK"], bandwidth_Bps=1e9)
 algorithm, _, trees = os.environ["ALGORITHM"].partition(" ")
 limits = {"trees": int(trees)} if trees else {}
-timeouts = runtime.Timeouts(silence_s=10.0, dead_after_s=1.0)
-joined = runtime.join(meeting, network=network, algorithm=algorithm, adapt=True, timeouts=timeouts, **limits)
+connections = runtime.Connections(silence_s=10.0, dead_after_s=1.0)
+joined = runtime.join(meeting, network=network, algorithm=algorithm, adapt=True, connections=connections, **limits)
 
 def all_reduce(joined, number):
     array = np.full(200_003, joined.worker + number, np.int64)
@@ -155,7 +155,7 @@ def test_a_rank_that_is_behind_when_a_connection_is_cut_keeps_the_operation_that
     plan = treefold.plan(treefold.topology("ring:4"), "packing")
     mapping = SimpleNamespace(describe=str)
     methods = {name: lambda *_, **__: None for name in ("broadcast", "skip_to", "use", "connect", "watch")}
-    transport = SimpleNamespace(rank=2, mapping=mapping, timeouts=Timeouts(), sequence=7, failure=None, **methods)
+    transport = SimpleNamespace(rank=2, mapping=mapping, connections=Connections(), sequence=7, failure=None, **methods)
     resume = {"error": "", "lives": [[0, 1, None]], "sequence": 9, "changes": [], "plan": plan.to_json()}
     for begun, done in ((4, True), (5, False)):
         control = Controller(transport, GroupPlans(plan, 2, 0.0))
@@ -168,7 +168,7 @@ def test_a_rank_that_is_behind_when_a_connection_is_cut_keeps_the_operation_that
 def test_an_algorithm_that_gave_way_comes_back_when_it_fits_again():
     network = treefold.topology("torus:4x4")
     plans = GroupPlans(treefold.plan(network, "ring2d"), 0, 0.0)
-    transport = SimpleNamespace(rank=0, timeouts=Timeouts())
+    transport = SimpleNamespace(rank=0, connections=Connections())
     control = Controller(transport, plans)
     broken = control._replanned(network.without_links([("GPU0", "GPU1")]))
     assert broken.plan.algorithm != "ring2d" and "ring2d does not fit" in broken.gave_way

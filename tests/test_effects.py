@@ -211,6 +211,7 @@ REFUSED = {
     ("run", "--timeout"): ["--timeout", "9"],
     ("run", "--interface"): ["--interface", "lo"],
     ("run", "--adapt"): ["--adapt"],
+    ("run", "--streams"): ["--streams", "2"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
     ("bound", "--rank-order"): ["--rank-order", "0,2,1,3"],
     ("plan", "--simulator"): ["--simulator", "flow"],

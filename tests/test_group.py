@@ -12,19 +12,19 @@ import pytest
 import treefold
 from treefold import TreefoldError, runtime
 from treefold.collectives import COLLECTIVES
-from treefold.runtime import RankLostError, Timeouts
+from treefold.runtime import Connections, RankLostError
 from vectors import DTYPES, assert_same, expected, operators, vectors
 
-TIMEOUTS = Timeouts(5, 5)
+CONNECTIONS = Connections(5, 5)
 
 
-def together(work, workers, names=None, timeouts=TIMEOUTS, **how):
+def together(work, workers, names=None, connections=CONNECTIONS, **how):
     """Join so many workers as threads, and do `work(group)` in each; return results, or errors."""
 
     def outcome(place):
         place.name = names[place.rank] if names else None
         try:
-            team = runtime.join(place, timeouts=timeouts, **how)
+            team = runtime.join(place, connections=connections, **how)
         except TreefoldError as error:
             return error
         finally:
@@ -178,7 +178,7 @@ def test_an_operation_that_a_worker_does_not_begin_in_time_is_given_up_by_all():
             return str(error), array.tolist()
         return None
 
-    for message, after in together(work, 3, timeouts=Timeouts(5, 5, 1.0)):
+    for message, after in together(work, 3, connections=Connections(5, 5, 1.0)):
         assert "worker 2 (GPU2) has not begun it" in message
         assert after == [3, 3, 3]
 

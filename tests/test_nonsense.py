@@ -15,7 +15,7 @@ from treefold.perf.job import Job
 from treefold.probe import Settings, measuring
 from treefold.probe.steps import Step
 from treefold.rendezvous import store, validation
-from treefold.runtime import Timeouts, control, tcp
+from treefold.runtime import Connections, control, tcp
 
 NONSENSE = {
     "nothing": b"",
@@ -62,7 +62,7 @@ def outcomes(work, nonsense, number):
 
 
 def joins(place):
-    runtime.join(place, PLAN, timeouts=Timeouts(2, 2)).close()
+    runtime.join(place, PLAN, connections=Connections(2, 2)).close()
 
 
 def probes(place):
@@ -197,7 +197,7 @@ def test_control_messages_as_they_are_sent():
 @pytest.mark.parametrize("message", [b"\xff", b'{"kind": "plan", "from": 1, "plan": "[", "changes": [], "lives": []}'])
 def test_a_group_that_hears_nonsense_says_whose_it_is(message):
     def work(place):
-        team = runtime.join(place, network=treefold.topology("full:2"), timeouts=Timeouts(5, 5), adapt=True)
+        team = runtime.join(place, network=treefold.topology("full:2"), connections=Connections(5, 5), adapt=True)
         try:
             team.all_reduce(np.ones(10))
             if team.worker == 1:

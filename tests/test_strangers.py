@@ -30,7 +30,7 @@ def frame(text: bytes) -> bytes:
 
 GARBAGE = [
     b"GET / HTTP/1.1\r\n\r\n",
-    b"treefold" + bytes(12),
+    b"treefold" + bytes(16),
     bytes(4096),
     frame(b"[" * 60_000),
     frame(b'{"token": "\\ud800", "rank": 0}'),
@@ -87,7 +87,7 @@ def test_a_hello_that_comes_in_pieces_is_heard():
 
     def call():
         line = socket.create_connection((LOOPBACK, port), 5)
-        for byte in b"treefold" + struct.pack("<QI", 7, 1):
+        for byte in b"treefold" + struct.pack("<QIHH", 7, 1, 0, 1):
             line.sendall(bytes([byte]))
             time.sleep(0.01)
         return line

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import treefold
-from treefold.runtime import Timeouts
+from treefold.runtime import Connections
 from treefold.runtime.controller import Controller
 from treefold.runtime.delays import DelayMonitor
 from treefold.runtime.networks import UNCHANGED, bandwidths, changed
@@ -51,7 +51,7 @@ def leading():
     sent = []
     plan = treefold.plan(SQUARE, "packing", size_bytes=1 << 20)
     transport = SimpleNamespace(
-        rank=0, size=4, mapping=SimpleNamespace(describe=str), timeouts=Timeouts(), failure=None, sequence=0
+        rank=0, size=4, mapping=SimpleNamespace(describe=str), connections=Connections(), failure=None, sequence=0
     )
     transport.broadcast = lambda kind, **fields: sent.append((kind, fields))
     transport.lives = {}

@@ -10,6 +10,7 @@
 //! least, so that all trees end together, as their shares want it.
 
 pub mod memory;
+pub mod message;
 pub mod operation;
 pub mod program;
 pub mod recording;

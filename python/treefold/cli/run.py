@@ -99,6 +99,15 @@ class JobOptions:
         ),
     ] = None
 
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Join each two workers by so many TCP streams side by side, from 1 to 256; by default as many as "
+            "their line needs, by its bandwidth and latency. It needs the transport tcp.",
+        ),
+    ] = None
+
     def sizes_for(self, what: Plan | Topology | None, blocks: "Blocks | None") -> list[int]:
         """Return the sizes to run: those of the options, else that of the plan, of the blocks, or else 64 MiB."""
         if self.size is not None and self.sizes is not None:
@@ -222,6 +231,7 @@ def _job(
         warmup=options.warmup,
         transport=choose_transport(options.transport, workers.local is not None),
         adapt="auto" if options.adapt == "auto" else options.adapt is not None,
+        streams=options.streams,
         trace=None if options.trace is None else str(options.trace),
     )
     job.check()

@@ -7,6 +7,8 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.perf import memory
 from treefold.perf.recorder import MOST_RUNS
+from treefold.runtime.connections import Connections
+from treefold.runtime.streams import asked_streams
 
 SMALLER = "choose a smaller size, or fewer ranks"
 """The remedy where memory is too small."""
@@ -32,8 +34,15 @@ class Job:
     """The sizes of the blocks of an all-to-all, a row for each rank of the plan; None if they are equal."""
     adapt: bool | str = False
     """Whether the plan follows links that change or die, as `runtime.join` takes it."""
+    streams: int | None = None
+    """How many TCP streams side by side join two workers; None for as many as their line needs."""
     trace: str | None = None
     """The file to which worker 0 writes when the messages left and came; None if that is not recorded."""
+
+    @property
+    def connections(self) -> Connections:
+        """The connections of its workers."""
+        return Connections(streams=self.streams)
 
     @property
     def operator(self) -> str:
@@ -51,6 +60,9 @@ class Job:
             raise TreefoldError(
                 f"adapt=True works over tcp, not over {self.transport}; drop it or choose transport='tcp'"
             )
+        if self.streams is not None and self.transport != "tcp":
+            raise TreefoldError(f"streams={self.streams}: only tcp has streams, not {self.transport}; drop it")
+        asked_streams(self.streams)
         self._check_trace()
         element = _core.number_bytes(self.type, self.operator)
         for name, value, least in (("iterations", self.iterations, 1), ("warmup", self.warmup, 0)):

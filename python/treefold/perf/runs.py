@@ -70,7 +70,7 @@ def among_processes(
             if group is None or not _serves(group, agreed.all_reduce, job.collective):
                 if group is not None:
                     group.close()
-                group = form(meeting, agreed.all_reduce, engine=engine, adapt=job.adapt)
+                group = form(meeting, agreed.all_reduce, job.connections, engine, job.adapt)
             plan = _planned(agreed, job, group.plan_for, group.mapping.rank_of_worker[job.root])
             team = GroupTeam(group, meeting.exchange)
             result = measure(team, Plans(plan, agreed.all_reduce), job, size_bytes, track)

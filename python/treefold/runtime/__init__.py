@@ -7,7 +7,8 @@
 - `regroup` makes a new group of the workers that are left after a `RankLostError`.
 - `in_threads` tries all of it with threads of one process.
 
-`Timeouts` says how long workers wait for each other. Nothing is imported before it is used.
+`Connections` says how workers are connected, and how long they wait for each other. Nothing is imported before it is
+used.
 
 A worker is a process (or a thread), numbered by whatever started it: `Rendezvous.rank`, torch's rank and RANK are the
 numbers of workers. A rank is an accelerator of the plan: `Group.rank` is this worker's. Both numbers are equal, unless
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     from treefold.rendezvous.meeting import Rendezvous, local
     from treefold.rendezvous.store import from_store
     from treefold.runtime.arrays import OPERATORS, run
+    from treefold.runtime.connections import Connections
     from treefold.runtime.engines import engine_maker
     from treefold.runtime.faults import RankLostError
     from treefold.runtime.group import Group
     from treefold.runtime.joining import in_threads, join
     from treefold.runtime.survivors import regroup
-    from treefold.runtime.timeouts import Timeouts
 
 __all__ = [
     "OPERATORS",
+    "Connections",
     "Group",
     "RankLostError",
     "Rendezvous",
-    "Timeouts",
     "engine_maker",
     "from_environment",
     "from_master",
@@ -55,7 +56,7 @@ _MODULE_OF = {
     "Group": "runtime.group",
     "RankLostError": "runtime.faults",
     "Rendezvous": "rendezvous.meeting",
-    "Timeouts": "runtime.timeouts",
+    "Connections": "runtime.connections",
     "engine_maker": "runtime.engines",
     "from_environment": "rendezvous.launchers",
     "from_master": "rendezvous.master",

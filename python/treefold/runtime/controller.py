@@ -338,7 +338,7 @@ class Controller:
             if lost:
                 who, silence_s = (
                     ", ".join(map(self.transport.mapping.describe, lost)),
-                    self.transport.timeouts.silence_s,
+                    self.transport.connections.silence_s,
                 )
                 raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
             absent = self._known.absent | set(cut)
@@ -356,14 +356,14 @@ class Controller:
 
     def _await_states(self) -> None:
         """Wait until all ranks have said how far they are, or the time is over."""
-        end = time.monotonic() + self.transport.timeouts.silence_s
+        end = time.monotonic() + self.transport.connections.silence_s
         while len(self.states) < self.transport.size and time.monotonic() < end:
             self._raise_if_failed()
             self._receive_for(_POLL_S)
 
     def _follow(self) -> dict[str, Any]:
         """Wait until rank 0 says how to go on."""
-        end = time.monotonic() + 3 * self.transport.timeouts.silence_s
+        end = time.monotonic() + 3 * self.transport.connections.silence_s
         while self.resumed is None:
             self._raise_if_failed()
             if time.monotonic() > end:

@@ -14,8 +14,8 @@ from treefold.rendezvous.launchers import launcher
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.rendezvous.mpi import import_mpi
 from treefold.rendezvous.sockets import listen
+from treefold.runtime.connections import DEFAULT
 from treefold.runtime.engine import Engine, MakeEngine
-from treefold.runtime.timeouts import DEFAULT
 
 BETWEEN_PROCESSES = ("tcp", "mpi", "torch")
 """The names of the transports that join processes."""

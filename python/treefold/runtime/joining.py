@@ -14,12 +14,13 @@ from treefold.rendezvous import Rendezvous, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
 from treefold.runtime.agreement import agreed_plans
+from treefold.runtime.connections import DEFAULT, Connections
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
 from treefold.runtime.rank_mapping import RankMapping, map_ranks
+from treefold.runtime.streams import asked_streams
 from treefold.runtime.tcp import TcpTransport
-from treefold.runtime.timeouts import DEFAULT, Timeouts
 
 _Result = TypeVar("_Result")
 
@@ -29,7 +30,7 @@ class _Agreed(NamedTuple):
 
     plan: Plan
     mapping: RankMapping
-    timeouts: Timeouts
+    connections: Connections
     token: int
     """A secret by which the workers know each other's connections."""
 
@@ -40,7 +41,7 @@ def join(
     network: Topology | str | None = None,
     *,
     size_bytes: int | str = DEFAULT_SIZE_BYTES,
-    timeouts: Timeouts = DEFAULT,
+    connections: Connections = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
     **options: Any,
@@ -54,7 +55,7 @@ def join(
         network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
             a file. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
-        timeouts: How long to wait for other workers.
+        connections: How the workers are connected, and how long they wait for each other.
         engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
             `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
@@ -89,7 +90,7 @@ def join(
 
     """
     agreed = agreed_plans(meeting, plan, network, size_bytes, options)
-    group = form(meeting, agreed.all_reduce, timeouts, engine, adapt)
+    group = form(meeting, agreed.all_reduce, connections, engine, adapt)
     if agreed.given is not None:
         group.serve(agreed.given)
     return group
@@ -98,7 +99,7 @@ def join(
 def form(
     meeting: Rendezvous,
     plan: Plan,
-    timeouts: Timeouts = DEFAULT,
+    connections: Connections = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
 ) -> Group:
@@ -110,7 +111,7 @@ def form(
     schema = {"name": lambda value: value is None or validation.is_name(value), "token": validation.is_count}
     hellos = validation.exchange(meeting.exchange, hello, schema)
     mapping = map_ranks([hello["name"] for hello in hellos], plan.topology)
-    agreed = _Agreed(plan, mapping, timeouts, hellos[0]["token"])
+    agreed = _Agreed(plan, mapping, connections, hellos[0]["token"])
     with ExitStack() as undo:
         if engine is None:
             group = _over_tcp(undo, meeting, agreed, adapt)
@@ -162,7 +163,7 @@ def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: 
     def connected() -> Group:
         with failures_of("the engine that carries messages", "look at the other workers, or choose another transport"):
             made = engine(agreed.mapping.worker_of_rank)
-        transport = EngineTransport(made, agreed.timeouts.silence_s)
+        transport = EngineTransport(made, agreed.connections.silence_s)
         undo.callback(transport.close)
         return Group(meeting.rank, agreed.plan, agreed.mapping, transport)
 
@@ -174,6 +175,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     rank = agreed.mapping.rank_of_worker[meeting.rank]
 
     def listening() -> tuple[Mesh, float]:
+        asked_streams(agreed.connections.streams)
         mesh = Mesh(rank, meeting.size, meeting.address, agreed.token)
         undo.callback(mesh.close)
         return mesh, message_cost()
@@ -184,7 +186,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     addresses, costs = zip(*(by_worker[worker] for worker in agreed.mapping.worker_of_rank), strict=True)
 
     def connected() -> Group:
-        transport = TcpTransport(mesh, rank, agreed.mapping, agreed.timeouts, addresses, max(costs))
+        transport = TcpTransport(mesh, rank, agreed.mapping, agreed.connections, addresses, max(costs))
         undo.callback(transport.close)
         make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
         return make(meeting.rank, agreed.plan, agreed.mapping, transport)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from treefold import checks, environment
 from treefold._core import Plan
+from treefold.checks import shown
+from treefold.errors import TreefoldError
 
 MOST = 256
 """The most streams of a connection."""
@@ -18,6 +21,22 @@ _MARGIN = 1.5
 _SETTINGS = Path("/proc/sys/net/ipv4")
 _USUAL_BYTES = 4 << 20
 """The most memory of a socket where the kernel does not tell: what Linux has by default."""
+
+
+def asked_streams(given: int | None) -> int | None:
+    """Return how many streams are asked for, by a caller or by TREEFOLD_STREAMS; None if neither says so.
+
+    Raises:
+        TreefoldError: If that is no number from 1 to 256.
+
+    """
+    if given is not None:
+        return checks.whole("streams", given, 1, MOST)
+    if not (text := environment.value("TREEFOLD_STREAMS")):
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
+        raise TreefoldError(f"TREEFOLD_STREAMS {shown(text)} is not a whole number from 1 to {MOST}; set it to one")
+    return int(text)
 
 
 def streams_of(plan: Plan, rank: int) -> dict[int, int]:

@@ -28,8 +28,8 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
     """Return a group of the workers that are left, in their old order; the old group is closed.
 
     All workers that are left call this together. The network is assumed to be as it was: the machines of lost workers
-    may still relay data. `timeouts` and `adapt` are the old group's. The plan is made by `treefold.replan` from the old
-    one, and keeps its algorithm, options and size unless the arguments change them.
+    may still relay data. `connections` and `adapt` are the old group's. The plan is made by `treefold.replan` from the
+    old one, and keeps its algorithm, options and size unless the arguments change them.
 
     Args:
         group: The group that has lost workers; it works over TCP.
@@ -74,7 +74,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
         meeting = survivors.meeting(timeout_s)
         plan = all_or_none(meeting, lambda: _plan_of(group, survivors.left, options) if meeting.rank == 0 else None)
         adapt = group.adapt if isinstance(group, AdaptiveGroup) else False
-        return join(meeting, plan, timeouts=transport.timeouts, adapt=adapt)
+        return join(meeting, plan, connections=transport.connections, adapt=adapt)
     finally:
         group.close()
 

@@ -14,12 +14,12 @@ from typing import Any
 from treefold._core import Fault, LinkUsage, Mesh, Plan, Program, Recording
 from treefold.errors import TreefoldError
 from treefold.runtime import control
+from treefold.runtime.connections import Connections
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import error_of
 from treefold.runtime.networks import Pair, pair_of
 from treefold.runtime.rank_mapping import RankMapping
-from treefold.runtime.streams import streams_of
-from treefold.runtime.timeouts import Timeouts
+from treefold.runtime.streams import asked_streams, streams_of
 from treefold.runtime.transport import Operation
 
 CONNECT_S = 30.0
@@ -37,7 +37,7 @@ class TcpTransport:
         mesh: Mesh,
         rank: int,
         mapping: RankMapping,
-        timeouts: Timeouts,
+        connections: Connections,
         addresses: Sequence[str],
         message_s: float,
     ) -> None:
@@ -47,12 +47,12 @@ class TcpTransport:
             mesh: The core's connections, which listen already.
             rank: This rank of the plan.
             mapping: Which worker is which rank.
-            timeouts: How long to wait for other ranks.
+            connections: How ranks are connected, and how long they wait for each other.
             addresses: The address and port of each rank.
             message_s: The cost of a message on the slowest of all ranks, in seconds.
 
         """
-        self._mesh, self.rank, self.mapping, self.timeouts = mesh, rank, mapping, timeouts
+        self._mesh, self.rank, self.mapping, self.connections = mesh, rank, mapping, connections
         self._addresses, self.message_s = addresses, message_s
         self.size = len(addresses)
         self._joined: set[Pair] = set()
@@ -70,7 +70,9 @@ class TcpTransport:
         """Connect to all ranks that the plan, or its network, joins to this one."""
         pairs = _pairs(plan)
         partners = {end for pair in pairs if self.rank in pair for end in pair} - {self.rank}
-        self._mesh.use_streams(streams_of(plan, self.rank))
+        asked = asked_streams(self.connections.streams)
+        needed = streams_of(plan, self.rank) if asked is None else dict.fromkeys(partners, asked)
+        self._mesh.use_streams(needed)
         self.connect_to(sorted(partners), CONNECT_S)
         self._joined |= pairs
 
@@ -87,7 +89,7 @@ class TcpTransport:
         """
         cut_off = {rank for pair in self._mesh.cut_pairs if self.rank in pair for rank in pair}
         peers = {other: self._addresses[other] for other in ranks if other not in cut_off}
-        self._mesh.connect(peers, timeout_s, self.timeouts.dead_after_s)
+        self._mesh.connect(peers, timeout_s, self.connections.dead_after_s)
 
     def serve(self, poll: Callable[[], bool] = lambda: False) -> None:
         """Start the thread that serves the connections between operations.
@@ -120,7 +122,7 @@ class TcpTransport:
 
         """
         vector, number, operator, result = operation
-        waits = (self.timeouts.silence_s, self.timeouts.operation_s)
+        waits = (self.connections.silence_s, self.connections.operation_s)
         return self._mesh.run(program, vector, number, operator, *waits, result, self._recording)
 
     @contextmanager

@@ -22,11 +22,11 @@ from treefold.networks import topology
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
+from treefold.runtime.connections import Connections
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
 from treefold.runtime.networks import with_named_ranks, with_only
 from treefold.runtime.rank_mapping import repeated_names
-from treefold.runtime.timeouts import Timeouts
 from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.engine import TorchEngine
@@ -142,10 +142,10 @@ class PlannedCalls:
         named = _named(network, self._meeting)
         timeout_s = self._members.timeout.total_seconds()
         if self._transport == "torch":
-            timeouts = Timeouts(silence_s=timeout_s)
-            return join(self._meeting, plan, named, timeouts=timeouts, engine=self._engine)
-        timeouts = Timeouts(operation_s=timeout_s)
-        return join(self._meeting, plan, named, timeouts=timeouts, adapt=self._adapt)
+            connections = Connections(silence_s=timeout_s)
+            return join(self._meeting, plan, named, connections=connections, engine=self._engine)
+        connections = Connections(operation_s=timeout_s)
+        return join(self._meeting, plan, named, connections=connections, adapt=self._adapt)
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
         members = self._members

@@ -6,7 +6,8 @@ use treefold::bail;
 use treefold::error::Error;
 use treefold::number::{Number, Operator};
 use treefold::plan::schedule::TransferId;
-use treefold::run::operation::{self, Message, Progress};
+use treefold::run::message::Message;
+use treefold::run::operation::{self, Progress};
 use treefold::run::program::PeerId;
 
 use super::Program;

@@ -11,7 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::operation::{Message, Operation};
+use super::message::Message;
+use super::operation::Operation;
 use super::program::{PeerId, Program, TaskId};
 use super::recording::Recording;
 use crate::error::{Error, Result};

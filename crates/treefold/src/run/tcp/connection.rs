@@ -18,7 +18,8 @@ use std::time::Instant;
 use super::frame::{Frame, Kind};
 use super::probe::{Probe, RoundTrips};
 use super::usage::Usage;
-use crate::run::operation::{Message, Operation};
+use crate::run::message::Message;
+use crate::run::operation::Operation;
 use crate::run::program::PeerId;
 use parts::Parts;
 pub use stream::{BURST, Stream};
@@ -149,7 +150,8 @@ impl Connection {
 
     /// Reads and drops all bytes that have come; returns whether the peer has closed every stream.
     pub(super) fn drained(&mut self) -> bool {
-        self.streams.iter_mut().fold(true, |all, stream| stream.drained() && all)
+        let open = self.streams.iter_mut().filter_map(|stream| (!stream.drained()).then_some(()));
+        open.count() == 0
     }
 
     /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.

@@ -1,10 +1,10 @@
-"""How long the workers of a group wait for each other."""
+"""How the workers of a group are connected, and how long they wait for each other."""
 
 from typing import NamedTuple
 
 
-class Timeouts(NamedTuple):
-    """The timeouts of a group, in seconds.
+class Connections(NamedTuple):
+    """The connections of a group, with timeouts in seconds.
 
     Attributes:
         silence_s: After this many seconds without a byte, an operation over TCP pings all workers; workers that do not
@@ -13,10 +13,13 @@ class Timeouts(NamedTuple):
         dead_after_s: If the other end of a TCP connection does not acknowledge data for so long, the connection is cut.
         operation_s: If an operation over TCP takes more seconds than this, all workers give it up, even if all of them
             answer; None sets no limit.
+        streams: How many TCP streams side by side join two workers, from 1 to 256. By default it is what
+            TREEFOLD_STREAMS says, or else as many as the line holds data for: its bandwidth times its round trip, over
+            what the kernel lets one stream have under way. Of two workers that differ, the higher rank decides.
 
     Example:
         >>> from treefold import runtime
-        >>> runtime.Timeouts(silence_s=5.0).dead_after_s
+        >>> runtime.Connections(silence_s=5.0).dead_after_s
         20.0
 
     """
@@ -24,6 +27,7 @@ class Timeouts(NamedTuple):
     silence_s: float = 30.0
     dead_after_s: float = 20.0
     operation_s: float | None = None
+    streams: int | None = None
 
 
-DEFAULT = Timeouts()
+DEFAULT = Connections()

@@ -1,0 +1,76 @@
+"""Several TCP streams side by side: how many a line needs, and results that do not depend on them."""
+
+import numpy as np
+import pytest
+
+import treefold
+from treefold import TreefoldError, runtime
+from treefold.runtime import Connections, streams
+
+
+def line(bandwidth, latency):
+    return treefold.topology("line:3", bandwidth_Bps=bandwidth, latency_s=latency)
+
+
+@pytest.fixture
+def granted(monkeypatch):
+    """Grants each stream 2 MB under way, whatever this machine's settings are."""
+    monkeypatch.setattr(streams, "granted_bytes", lambda: 2e6)
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "latency", "count"),
+    [("400Mbit/s", "50ms", 4), ("100Mbit/s", "1ms", 1), ("10Gbit/s", "60ms", 113), ("100Gbit/s", "100ms", 256)],
+)
+def test_a_line_needs_streams_for_what_it_holds_in_a_round_trip(granted, bandwidth, latency, count):
+    plan = treefold.plan(line(bandwidth, latency), "multitree")
+    assert streams.streams_of(plan, 1) == {0: count, 2: count}
+    assert streams.streams_of(plan, 0) == {1: count}
+
+
+def test_a_route_holds_the_latency_of_all_its_links_at_the_rate_of_the_slowest(granted):
+    network = line("1Gbit/s", "10ms").with_bandwidths({("GPU1", "GPU2"): "100Mbit/s"})
+    plan = treefold.plan(network, "direct")
+    assert streams.streams_of(plan, 0) == {1: 2, 2: 1}
+
+
+def test_what_the_kernel_grants_is_half_the_least_memory_of_its_sockets(monkeypatch, tmp_path):
+    monkeypatch.setattr(streams, "_SETTINGS", tmp_path)
+    assert streams.granted_bytes() == 2 << 20
+    (tmp_path / "tcp_wmem").write_text("4096\t16384\t1048576\n")
+    assert streams.granted_bytes() == 1 << 19
+
+
+@pytest.mark.parametrize("asked", [1, 2, 7])
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather"])
+def test_results_do_not_depend_on_streams(asked, collective):
+    def work(group):
+        array = np.arange(300_000, dtype=np.int64) * (group.rank + 1)
+        if collective == "all_reduce":
+            group.all_reduce(array)
+            return array.sum()
+        return group.all_gather(array).sum()
+
+    # 1 + 2 + 3 times the sum of the numbers, on each of three workers or once.
+    whole = 6 * 300_000 * 299_999 // 2
+    assert runtime.in_threads(3, work, network="ring:3", connections=Connections(streams=asked)) == [whole] * 3
+
+
+def test_the_environment_says_how_many(monkeypatch):
+    assert streams.asked_streams(None) is None
+    monkeypatch.setenv("TREEFOLD_STREAMS", " 5 ")
+    assert streams.asked_streams(None) == 5
+    assert streams.asked_streams(3) == 3
+
+
+@pytest.mark.parametrize("text", ["0", "257", "-1", "many", "2.5", "²"])
+def test_a_number_that_is_none_is_an_error_on_every_worker(monkeypatch, text):
+    monkeypatch.setenv("TREEFOLD_STREAMS", text)
+    with pytest.raises(TreefoldError, match="is not a whole number from 1 to 256; set it to one"):
+        runtime.in_threads(2, lambda group: None, network="ring:2")
+
+
+@pytest.mark.parametrize("given", [0, 257, 10_000])
+def test_a_caller_gives_a_number_that_can_be(given):
+    with pytest.raises(TreefoldError, match="streams"):
+        runtime.in_threads(2, lambda group: None, network="ring:2", connections=Connections(streams=given))
