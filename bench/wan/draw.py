@@ -2,7 +2,7 @@
 
     python -m bench.wan.draw [DIRECTORY]
 
-Bandwidths are multiples of 5 Mbit/s from 50 to 150. On `seven-asymmetric` both directions of a cable differ.
+Bandwidths are multiples of 5 Mbit/s, from 50 to 150 unless `rates_Mbps` says otherwise. On `seven-asymmetric` both directions of a cable differ.
 """
 
 import json
@@ -16,6 +16,8 @@ NETWORKS = {
     "eight-sparse": {"seed": 3, "workers": 8, "cables": 10},
     "eight-dense": {"seed": 5, "workers": 8, "cables": 16},
     "six-delayed": {"seed": 4, "workers": 6, "cables": 10, "latencies_ms": (5, 40)},
+    "three-far": {"seed": 6, "workers": 3, "cables": 3, "latencies_ms": (50, 50), "rates_Mbps": (400, 400)},
+    "six-far": {"seed": 7, "workers": 6, "cables": 10, "latencies_ms": (20, 80), "rates_Mbps": (100, 300)},
 }
 
 
@@ -33,6 +35,7 @@ def draw(
     cables: int,
     symmetric: bool = True,
     latencies_ms: tuple[int, int] | None = None,
+    rates_Mbps: tuple[int, int] = (50, 150),
 ) -> str:
     """Return the text of a topology file."""
     drawn = random.Random(seed)
@@ -41,7 +44,8 @@ def draw(
         latency = {"latency": f"{drawn.randint(*latencies_ms) if latencies_ms else 0}ms"}
         directions = ((a, b),) if symmetric else ((a, b), (b, a))
         for source, target in directions:
-            link = {"source": f"w{source}", "target": f"w{target}", "bandwidth": f"{drawn.randrange(50, 151, 5)}Mbit/s"}
+            rate = f"{drawn.randrange(rates_Mbps[0], rates_Mbps[1] + 1, 5)}Mbit/s"
+            link = {"source": f"w{source}", "target": f"w{target}", "bandwidth": rate}
             lines.append(json.dumps({**link, **latency, **({"both_ways": True} if symmetric else {})}))
     nodes = ", ".join(json.dumps({"name": f"w{worker}"}) for worker in range(workers))
     head = f'{{"format": "treefold-topology", "version": 1, "name": "{name}",\n "nodes": [{nodes}],\n "links": [\n  '
