@@ -2,7 +2,8 @@
 
     python -m bench.wan.draw [DIRECTORY]
 
-Bandwidths are multiples of 5 Mbit/s, from 50 to 150 unless `rates_Mbps` says otherwise. On `seven-asymmetric` both directions of a cable differ.
+Bandwidths are multiples of 5 Mbit/s, from 50 to 150 unless `rates_Mbps` says otherwise. On `seven-asymmetric` both
+directions of a cable differ.
 """
 
 import json
