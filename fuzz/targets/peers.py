@@ -40,10 +40,10 @@ _Corpus = dict[str, list[bytes]]
 def corpus() -> _Corpus:
     """Return valid bytes for each target: frames of workers, greetings and frames of ranks."""
     frames = [_frame(json.dumps(header).encode(), b"") for header in (_HELLO, _HELLO, *_ANSWERS)]
-    greeting = b"treefold" + struct.pack("<QI", _TOKEN ^ (2**64 - 1), 1)
+    greeting = b"treefold" + struct.pack("<QIHH", _TOKEN ^ (2**64 - 1), 1, 0, 1)
     numbers = [(kind, sequence, at, 1) for kind in (1, 2, 3, 4) for sequence in (1, 2) for at in (0, 1)]
     bodies = [_program().signature("float64", "sum").encode(), bytes(8), bytes(8 * _ELEMENTS // 2), b""]
-    ranks = [struct.pack("<4IQ", *head, len(body)) + body for head in numbers for body in bodies]
+    ranks = [struct.pack("<4I2Q", *head, 0, len(body)) + body for head in numbers for body in bodies]
     return {"rendezvous": frames, "master": frames, "mesh": [greeting, greeting[:9], *frames], "rank": ranks}
 
 
@@ -76,10 +76,10 @@ def _sent_bytes(place: str, random: Random, known: list[bytes]) -> bytes:
 
 def _changed_head(frame: bytes, random: Random) -> bytes:
     """Change a number in the header of a frame."""
-    head = list(struct.unpack_from("<4IQ", frame))
-    at = random.randrange(5)
-    head[at] = int(random.choice(NUMBERS)) % (2**64 if at == 4 else 2**32)
-    return struct.pack("<4IQ", *head) + frame[24:]
+    head = list(struct.unpack_from("<4I2Q", frame))
+    at = random.randrange(6)
+    head[at] = int(random.choice(NUMBERS)) % (2**64 if at > 3 else 2**32)
+    return struct.pack("<4I2Q", *head) + frame[32:]
 
 
 def run(path: Path) -> None:
@@ -173,7 +173,7 @@ def _as_master(callers: list[bytes], stay: bool) -> None:
 
 def _as_rank(callers: list[bytes], stay: bool) -> None:
     first = Mesh(0, 2, _LOOPBACK, _TOKEN)
-    hello = b"treefold" + struct.pack("<QI", _TOKEN, 1)
+    hello = b"treefold" + struct.pack("<QIHH", _TOKEN, 1, 0, 1)
     vector = np.ones(_ELEMENTS)
     with _called(_port(first.address), [hello + callers[0]], stay):
         first.connect({1: f"{_LOOPBACK}:1"}, _TIMEOUT_S, _TIMEOUT_S)
