@@ -43,3 +43,4 @@ mod steps;
 mod together;
 mod topologies;
 mod unusual_plans;
+mod wire;
