@@ -19,7 +19,10 @@ fn main() {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut target);
         let decode = rate(|| wire.decode(Number::Float32, black_box(&encoded), bytes));
         let add = rate(|| wire.decode_into(Number::Float32, black_box(&encoded), bytes, sum));
-        println!("{:10} encode {encode:5.2} GB/s  decode {decode:5.2} GB/s  decode and add {add:5.2} GB/s", wire.name());
+        println!(
+            "{:10} encode {encode:5.2} GB/s  decode {decode:5.2} GB/s  decode and add {add:5.2} GB/s",
+            wire.name()
+        );
     }
 }
 

@@ -244,4 +244,3 @@ fn narrow(from: &[f32], to: &mut [u16]) {
 fn widen(from: &[u16], to: &mut [f32]) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = f32::from_bits(u32::from(from) << 16));
 }
-

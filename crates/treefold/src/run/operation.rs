@@ -6,6 +6,8 @@
 //! block by block.
 //! Cost: a few dozen nanoseconds a task, besides the bytes.
 
+mod crossing;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
@@ -159,6 +161,9 @@ impl<'a> Operation<'a> {
         scratch: &'a mut Vec<u64>,
         progress: Progress,
     ) -> Result<Self> {
+        if let Some(wire) = program.wire {
+            wire.carrying(progress.number)?;
+        }
         if vector.len() != program.vector_bytes {
             bail!("the vector has {} bytes, but the program is for {}", vector.len(), program.vector_bytes);
         }
@@ -237,8 +242,12 @@ impl<'a> Operation<'a> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
 
-    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for.
-    pub fn copy_payload(&self, task: TaskId, from: usize, mut target: &mut [u8]) {
+    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for. Numbers that cross lines in
+    /// another type are encoded, whole blocks at a time.
+    pub fn copy_payload(&mut self, task: TaskId, from: usize, mut target: &mut [u8]) {
+        if let Some(wire) = self.program.wire {
+            return self.encode(wire, task, from, target);
+        }
         for piece in self.payload(task, from) {
             let (now, later) = target.split_at_mut(piece.len().min(target.len()));
             now.copy_from_slice(&piece[..now.len()]);
@@ -278,11 +287,6 @@ impl<'a> Operation<'a> {
     /// Returns whether a message may be used as it comes; otherwise it has to be parked.
     pub fn may_use(&self, task: TaskId) -> bool {
         self.progress.waits[task] == 0
-    }
-
-    /// Returns whether an element of a message begins at byte `from` of it.
-    pub(crate) fn is_at_element(&self, from: u64) -> bool {
-        from.is_multiple_of(self.program.element_bytes)
     }
 
     /// Keeps a part of a message, which begins at byte `from` of it, until it may be used.
@@ -337,6 +341,9 @@ impl<'a> Operation<'a> {
 
     /// Adds or copies a message's bytes, which begin at byte `from` and are whole elements, to the vector.
     pub fn take(&mut self, task: TaskId, from: usize, mut bytes: &[u8]) {
+        if let Some(wire) = self.program.wire {
+            return self.decode(wire, task, from, bytes);
+        }
         let reduces = matches!(self.program.tasks[task], Task::Reduce(_));
         for piece in rest(self.pieces(task), from) {
             let length = bytes.len().min(piece.end - piece.start);

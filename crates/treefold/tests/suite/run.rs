@@ -194,12 +194,18 @@ const HOME: &str = "127.0.0.1";
 
 /// Meshes of `ranks` ranks in this process, all connected.
 pub fn meshes(ranks: u32) -> Vec<Mesh> {
+    meshes_over(ranks, 1)
+}
+
+/// Meshes of `ranks` ranks in this process, each two connected by so many streams.
+pub fn meshes_over(ranks: u32, streams: usize) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
     let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
     let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     thread::scope(|scope| {
         for mesh in &mut all {
+            mesh.use_streams(&addresses.iter().map(|&(rank, _)| (rank, streams)).collect::<Vec<_>>());
             scope.spawn(|| mesh.connect(&addresses, second, second, &mut || true).unwrap());
         }
     });

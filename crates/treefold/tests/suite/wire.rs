@@ -34,7 +34,8 @@ fn read(number: Number, bytes: &[u8]) -> Vec<f32> {
 
 /// The largest error that the documentation allows for a number of a block.
 fn bound(wire: Wire, number: Number, value: f32, block: &[f32]) -> f64 {
-    let peak = block.iter().filter(|value| value.is_finite()).fold(0.0f64, |peak, &each| peak.max(f64::from(each).abs()));
+    let peak =
+        block.iter().filter(|value| value.is_finite()).fold(0.0f64, |peak, &each| peak.max(f64::from(each).abs()));
     let wider = if block.iter().all(|value| value.is_finite()) { 1.0 } else { 2.0 };
     let size = f64::from(value).abs();
     match wire {
@@ -65,7 +66,10 @@ fn check(wire: Wire, number: Number, values: &[f32]) {
             let overflows = overflows || wire == Wire::Bfloat16 && bf16::from_f32(value).is_infinite();
             if !value.is_finite() || overflows {
                 let is_right = if value.is_nan() { found.is_nan() } else { found.is_infinite() };
-                assert!(is_right && (value.is_nan() || value.is_sign_negative() == found.is_sign_negative()), "{value}");
+                assert!(
+                    is_right && (value.is_nan() || value.is_sign_negative() == found.is_sign_negative()),
+                    "{value}"
+                );
                 continue;
             }
             let error = (f64::from(value) - f64::from(found)).abs();
@@ -86,8 +90,9 @@ fn any_bits() -> impl Strategy<Value = f32> {
 
 /// Blocks whose numbers have about one magnitude, so that all codes are used.
 fn alike() -> impl Strategy<Value = Vec<f32>> {
-    (-149i32..127, prop::collection::vec(-2.0f32..2.0, 1..600))
-        .prop_map(|(exponent, values)| values.iter().map(|value| (f64::from(*value) * 2f64.powi(exponent)) as f32).collect())
+    (-149i32..127, prop::collection::vec(-2.0f32..2.0, 1..600)).prop_map(|(exponent, values)| {
+        values.iter().map(|value| (f64::from(*value) * 2f64.powi(exponent)) as f32).collect()
+    })
 }
 
 fn all(values: &[f32]) {

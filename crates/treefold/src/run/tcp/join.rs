@@ -16,9 +16,9 @@ use mio::{Interest, Poll, Token, Waker};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::connection::{Connection, Stream};
-use super::{MOST_STREAMS, Mesh};
 use super::control::Heard;
 use super::frame::HEADER;
+use super::{MOST_STREAMS, Mesh};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::units::Seconds;
@@ -285,12 +285,7 @@ fn hello(greeting: [u8; 8], token: u64, rank: NodeId, stream: usize, streams: us
 }
 
 /// Connects to an address as often as there are hellos, at the same time, and says them.
-pub fn dial_all(
-    own: IpAddr,
-    address: SocketAddr,
-    timeout: Duration,
-    hellos: &[Vec<u8>],
-) -> io::Result<Vec<TcpStream>> {
+pub fn dial_all(own: IpAddr, address: SocketAddr, timeout: Duration, hellos: &[Vec<u8>]) -> io::Result<Vec<TcpStream>> {
     let call = |hello: &[u8]| {
         let mut stream = dial(own, address, timeout)?;
         stream.write_all(hello)?;
