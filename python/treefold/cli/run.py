@@ -71,6 +71,14 @@ class JobOptions:
             "int16, int32, int64, uint8, uint16, uint32, uint64, or bool.",
         ),
     ] = "float32"
+    wire: Annotated[
+        str | None,
+        typer.Option(
+            help="The type in which numbers cross lines, if it is to take fewer bytes: bfloat16, float16, float8 or "
+            "int8, for elements of float32 or bfloat16. Results are rounded; they are wrong if they differ by more "
+            "than the type allows."
+        ),
+    ] = None
     iters: Annotated[int, typer.Option(help="The number of measured runs of each size.")] = 5
     warmup: Annotated[int, typer.Option(help="The number of runs of each size before those that are measured.")] = 1
     transport: Annotated[
@@ -205,6 +213,7 @@ def _job(
 ) -> "Job":
     """Return the job of the options, after checks; `read` is what was read from `source`."""
     from treefold.perf.job import Job
+    from treefold.runtime.arrays import WIRE_TYPES
     from treefold.runtime.engines import choose_transport
 
     asked = what.of_plan(read, str(source)) if isinstance(read, Plan) else what.asked()
@@ -216,6 +225,7 @@ def _job(
         collective=asked["collective"],
         op=options.op,
         type=options.number,
+        wire=None if options.wire is None else checks.name("wire type", options.wire, WIRE_TYPES),
         root=asked["root"],
         blocks=None if blocks is None else tuple(map(tuple, blocks.tolist())),
         iterations=options.iters,

@@ -119,7 +119,7 @@ class TcpTransport:
             TreefoldError: If the arguments do not fit.
 
         """
-        vector, number, operator, result = operation
+        vector, number, operator, result, _ = operation
         waits = (self.timeouts.silence_s, self.timeouts.operation_s)
         return self._mesh.run(program, vector, number, operator, *waits, result, self._recording)
 
