@@ -1,7 +1,7 @@
 """The command `run`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -186,7 +186,7 @@ def run(
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows[-1]["median_time_s"]), job_options.trace)
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -257,14 +257,21 @@ def _read(source: str | None, planning: list[str], network: NetworkOptions) -> P
     return load_plan(source) if is_plan else network.load(source)
 
 
-def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, median_s: float) -> str:
-    """Return the notes below the table; a trace is of one size, whose runs have this median time."""
+def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the notes below the table of these rows."""
     note = ""
     if isinstance(read, Plan) and options.size is None and options.sizes is None:
         note = own_size(read)
     if is_local and read is not None:
         note += "\n# no bound and no prediction: local workers are not joined by the network that was planned for"
+    for row in rows if options.wire is not None and options.wire != options.number else ():
+        if row["wire"] is None:
+            note += (
+                f"\n# {_core.format_size(row['size_bytes'])} crossed lines as {options.number}: in plans of "
+                f"{row['algorithm']} ranks add up by themselves; name another algorithm, for example multitree"
+            )
     if options.trace is not None:
+        median_s = rows[-1]["median_time_s"]
         note += f"\n# {options.trace} has the transfers of the run with the median time, {median_s * 1e6:.2f} us"
     return note
 

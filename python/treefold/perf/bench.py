@@ -19,7 +19,7 @@ from treefold.perf.job import SMALLER, Job
 from treefold.perf.recorder import Recorder, median_run
 from treefold.perf.teams import Kind, Team
 from treefold.rendezvous import validation
-from treefold.runtime.arrays import crossing_bytes, wire_for
+from treefold.runtime.arrays import crossing, wire_for
 from treefold.runtime.threads import Array
 
 Track = Callable[[Sequence[int]], Iterable[int]]
@@ -40,8 +40,8 @@ class Measurement(NamedTuple):
 
     elements: int
     """How many elements the vector has, or the longest one of an all-to-all with unequal blocks."""
-    element_bytes: int
-    """The bytes of an element as it crosses lines, without its part of a block's scale."""
+    wire: str | None
+    """The type in which numbers crossed lines; None if they crossed as they are."""
     time_s: float
     """The mean time of an iteration."""
     min_time_s: float
@@ -76,7 +76,7 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
     reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
     wrong = sum(wrong for _, wrong in reports)
-    result = Measurement(bench.elements, bench.element_bytes, fmean(slowest), min(slowest), median(slowest), wrong)
+    result = Measurement(bench.elements, bench.wire, fmean(slowest), min(slowest), median(slowest), wrong)
     if recorder is None:
         return result
     what = (*plans, bench.elements, bench.element_bytes)
@@ -94,7 +94,7 @@ class _Bench:
         self.wrong = 0
         plan = plans.collective
         wire = wire_for(job.wire, job.type)
-        self.element_bytes = crossing_bytes(plan, self.elements, kind.itemsize, team.message_s, wire)
+        self.wire, self.element_bytes = crossing(plan, self.elements, kind.itemsize, team.message_s, wire)
         tables = patterns.Tables(plan.topology.ranks, job.type, job.operator)
         cut = patterns.Cut(self.elements, plan.topology.ranks, plan.blocks)
         self.tolerance = tables.tolerance(job.wire)

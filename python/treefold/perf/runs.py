@@ -174,10 +174,9 @@ def _shown(value: object) -> str:
 
 def _crossing_bytes(job: Job, measured: Measurement) -> int:
     """Return the bytes of a vector as it crosses lines."""
-    own = patterns.storage(job.type).itemsize
-    if job.wire is None or measured.element_bytes == own:
-        return measured.elements * own
-    return _core.wire_bytes(job.wire, measured.elements)
+    if measured.wire is None:
+        return measured.elements * patterns.storage(job.type).itemsize
+    return _core.wire_bytes(measured.wire, measured.elements)
 
 
 def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_known: bool) -> dict[str, Any]:
@@ -193,7 +192,7 @@ def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_
         "size_bytes": size_bytes,
         "count": measured.elements,
         "type": job.type,
-        "wire": job.wire,
+        "wire": measured.wire,
         "redop": job.op if collective.reduces else "none",
         "root": job.root if collective.has_root else -1,
         "collective": job.collective,

@@ -92,15 +92,21 @@ def run(
 def _trace(plan: Plan, vectors: Sequence[Array], recordings: list[Recording], wire: str | None) -> Trace:
     """Return the trace of a run of threads, which all have one clock."""
     elements, overhead_s = max(vector.size for vector in vectors), threads.MESSAGE_OVERHEAD_S
-    element_bytes = crossing_bytes(plan, elements, vectors[0].itemsize, overhead_s, wire)
+    _, element_bytes = crossing(plan, elements, vectors[0].itemsize, overhead_s, wire)
     return measured_trace(plan, elements, element_bytes, overhead_s, table_of(recordings), 0.0)
 
 
-def crossing_bytes(plan: Plan, elements: int, element_bytes: int, message_s: float, wire: str | None) -> int:
-    """Return the bytes of an element as it crosses lines, without its part of a block's scale."""
+def crossing(
+    plan: Plan, elements: int, element_bytes: int, message_s: float, wire: str | None
+) -> tuple[str | None, int]:
+    """Return the type in which numbers cross lines, and the bytes of an element in it, without a block's scale.
+
+    They cross as they are where the ranks would not end alike otherwise, as each adds up by itself.
+    """
     if wire is None:
-        return element_bytes
-    return Program(plan, 0, elements, element_bytes, message_s, wire).element_bytes_crossing
+        return None, element_bytes
+    program = Program(plan, 0, elements, element_bytes, message_s, wire)
+    return program.wire, program.element_bytes_crossing
 
 
 def wire_for(wire: object, number: str) -> str | None:

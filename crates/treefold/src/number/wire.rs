@@ -43,7 +43,7 @@ const SCALE: usize = 4;
 /// use treefold::number::wire::Wire;
 ///
 /// assert_eq!("int8".parse::<Wire>()?, Wire::Int8);
-/// assert!("int9".parse::<Wire>().unwrap_err().to_string().contains("did you mean int8"));
+/// assert!("itn8".parse::<Wire>().unwrap_err().to_string().contains("did you mean int8"));
 /// # Ok::<(), treefold::error::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
