@@ -24,9 +24,21 @@ from vectors import DTYPES, operators
 
 LOOPBACK = "127.0.0.1"
 KEYS = {
-    *("size_bytes", "count", "type", "redop", "root", "collective", "algorithm", "transport", "ranks", "iterations"),
+    *(
+        "size_bytes",
+        "count",
+        "type",
+        "wire",
+        "redop",
+        "root",
+        "collective",
+        "algorithm",
+        "transport",
+        "ranks",
+        "iterations",
+    ),
     *("time_s", "min_time_s", "median_time_s", "algbw_Bps", "busbw_Bps", "wrong"),
-    *("bound_s", "bound_fraction", "predicted_s", "changes"),
+    *("bound_s", "bound_fraction", "predicted_s", "changes", "wire"),
 }
 
 
