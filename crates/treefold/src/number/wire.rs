@@ -169,6 +169,16 @@ impl Wire {
         }
     }
 
+    /// Rounds numbers to those that they are decoded to.
+    pub fn round(self, number: Number, values: &mut [u8]) {
+        let mut memory = [0; BLOCK * 4];
+        for values in values.chunks_mut(BLOCK * number.bytes()) {
+            let encoded = &mut memory[..self.bytes(values.len() / number.bytes())];
+            self.encode(number, values, encoded);
+            self.decode(number, encoded, values);
+        }
+    }
+
     fn encode_block(self, values: &[f32], is_narrow: bool, target: &mut [u8]) {
         match self {
             Self::Bfloat16 => {

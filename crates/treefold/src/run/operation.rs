@@ -7,6 +7,8 @@
 //! Cost: a few dozen nanoseconds a task, besides the bytes.
 
 mod crossing;
+mod message;
+mod places;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,39 +20,8 @@ use crate::bail;
 use crate::error::Result;
 use crate::number::{Combine, Number, Operator, combine};
 use crate::plan::schedule::TransferId;
-
-/// The bytes of a message. They are stored in 64-bit words, so that numbers are aligned.
-#[derive(Debug, Clone, Default)]
-pub struct Message {
-    words: Vec<u64>,
-    length: usize,
-}
-
-impl Message {
-    /// Returns a copy of these bytes as a message.
-    pub fn of(bytes: &[u8]) -> Self {
-        let mut message = Self::default();
-        message.resize(bytes.len());
-        message.bytes_mut().copy_from_slice(bytes);
-        message
-    }
-
-    /// Changes the length to `length` bytes. Memory is only ever added.
-    pub fn resize(&mut self, length: usize) {
-        self.words.resize(self.words.len().max(length.div_ceil(8)), 0);
-        self.length = length;
-    }
-
-    /// Returns the bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.length]
-    }
-
-    /// Returns the bytes, which may be written.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.length]
-    }
-}
+pub use message::Message;
+use places::{place, rest, two_places};
 
 /// A send that waits for nothing more. Sends are ordered by turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -242,8 +213,8 @@ impl<'a> Operation<'a> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
 
-    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for. Numbers that cross lines in
-    /// another type are encoded, whole blocks at a time.
+    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for. Numbers that cross lines
+    /// in another type are encoded, whole blocks at a time.
     pub fn copy_payload(&mut self, task: TaskId, from: usize, mut target: &mut [u8]) {
         if let Some(wire) = self.program.wire {
             return self.encode(wire, task, from, target);
@@ -415,12 +386,16 @@ impl<'a> Operation<'a> {
 
     /// Copies or adds within the rank's memory.
     fn run_locally(&mut self, task: TaskId) {
-        let source = self.pieces(task)[0].clone();
+        let pieces = self.pieces(task);
         let first = self.program.local_target[&task];
-        let (from, to) = two_places(self.vector, self.scratch, source.clone(), first..first + source.len());
-        match self.program.tasks[task] {
-            Task::Add => (self.progress.combine)(to, from),
-            _ => to.copy_from_slice(from),
+        for source in pieces {
+            self.round_result(task, source.clone());
+            let start = first + source.start - pieces[0].start;
+            let (from, to) = two_places(self.vector, self.scratch, source.clone(), start..start + source.len());
+            match self.program.tasks[task] {
+                Task::Add => (self.progress.combine)(to, from),
+                _ => to.copy_from_slice(from),
+            }
         }
     }
 
@@ -436,45 +411,6 @@ impl<'a> Operation<'a> {
                 true
             }
             Task::Reduce(_) | Task::Replace(_) => self.take_parked(task),
-        }
-    }
-}
-
-/// Returns the rest of `pieces` after their first `from` bytes.
-fn rest(pieces: &[Range<usize>], from: usize) -> impl Iterator<Item = Range<usize>> {
-    let mut skip = from;
-    pieces.iter().filter_map(move |piece| {
-        let length = piece.end - piece.start;
-        let here = skip.min(length);
-        skip -= here;
-        (here < length).then_some(piece.start + here..piece.end)
-    })
-}
-
-/// Returns the bytes of a range of the vector, or of the scratch space behind it.
-fn place<'b>(vector: &'b mut [u8], scratch: &'b mut [u8], range: Range<usize>) -> &'b mut [u8] {
-    match range.start.checked_sub(vector.len()) {
-        Some(start) => &mut scratch[start..range.end - vector.len()],
-        None => &mut vector[range],
-    }
-}
-
-/// Returns the bytes of two ranges that do not overlap, of which one may be of the vector only if the other is not.
-fn two_places<'b>(
-    vector: &'b mut [u8],
-    scratch: &'b mut [u8],
-    from: Range<usize>,
-    to: Range<usize>,
-) -> (&'b [u8], &'b mut [u8]) {
-    let length = vector.len();
-    let in_scratch = |range: Range<usize>| range.start - length..range.end - length;
-    match (from.start < length, to.start < length) {
-        (true, _) => (&vector[from], &mut scratch[in_scratch(to)]),
-        (false, true) => (&scratch[in_scratch(from)], &mut vector[to]),
-        (false, false) => {
-            let places = scratch.get_disjoint_mut([in_scratch(from), in_scratch(to)]);
-            let [from, to] = places.expect("buffers are apart");
-            (from, to)
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod crossing;
 mod turns;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
 use crate::{bail, misfit};
 use turns::turns;
+use waits::waits;
 
 ids! {
     /// A task of a program.
@@ -79,7 +81,8 @@ pub struct Program {
     pub(super) turn: Vec<u64>,
     /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
     pub(super) pieces: Csr<Range<usize>>,
-    /// Whether each task carries values that are no partial sums, and so end alike on several ranks.
+    /// Whether each task carries values that are no partial sums, and so end alike on several ranks. Copies within the
+    /// rank's memory do so if numbers cross lines in another type, and results are sent from the copy.
     pub(super) is_final: Vec<bool>,
     /// The place to which each task within the rank's memory writes.
     pub(super) local_target: HashMap<TaskId, usize>,
@@ -295,7 +298,7 @@ impl Program {
         let before = if is_personalized { u64::from(rank) * elements } else { 0 };
         let mut places = Places::new(own_elements, plan.ranks(), before);
         let (pieces, local_target) = places.find(schedule, &own, rank, element_bytes);
-        let (waits, wakes) = wire(schedule, &own, &tasks, &pieces);
+        let (waits, wakes) = waits(schedule, &own, &tasks, &pieces);
         let given = input(plan, elements, rank);
         let first = if is_personalized { 0 } else { given.start };
         let outputs = outputs(plan, elements, rank, &places).into_iter();
@@ -383,42 +386,6 @@ fn tasks(schedule: &Schedule, own: &[TransferId], rank: NodeId, ranks: u32, peer
         (Op::Reduce | Op::Copy, [source, _]) => Task::Replace(number_of(source)),
     };
     own.iter().map(task).collect()
-}
-
-/// A dependency between two tasks of a rank. Wakes are ordered by the earlier task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Wake {
-    earlier: TaskId,
-    later: TaskId,
-}
-
-/// Returns how many tasks each task waits for, and the tasks that wait for it.
-fn wire(
-    schedule: &Schedule,
-    own: &[TransferId],
-    tasks: &[Task],
-    pieces: &Csr<Range<usize>>,
-) -> (Vec<u32>, Csr<TaskId>) {
-    let task_of = |id: &TransferId| own.binary_search(id).ok().map(TaskId::new);
-    let mut all: Vec<Wake> = Vec::new();
-    let mut last_sent: HashMap<usize, TaskId> = HashMap::new();
-    for ((later, id), task) in TaskId::first(own.len()).zip(own).zip(tasks) {
-        all.extend(schedule.dependencies.row(*id).iter().filter_map(task_of).map(|earlier| Wake { earlier, later }));
-        let starts = pieces.row(later).iter().map(|piece| piece.start);
-        match task {
-            Task::Send(_) => last_sent.extend(starts.map(|start| (start, later))),
-            Task::Replace(_) => {
-                let sends = starts.filter_map(|start| last_sent.get(&start));
-                all.extend(sends.map(|&earlier| Wake { earlier, later }));
-            }
-            Task::Reduce(_) | Task::Copy | Task::Add => {}
-        }
-    }
-    all.sort_unstable();
-    all.dedup();
-    let mut waits = vec![0; own.len()];
-    all.iter().for_each(|wake| waits[wake.later] += 1);
-    (waits, Csr::of_pairs(own.len(), all.iter().map(|wake| (wake.earlier.index(), wake.later))))
 }
 
 /// Returns the mean of the bytes of the messages that are sent.

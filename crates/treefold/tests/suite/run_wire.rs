@@ -146,8 +146,8 @@ proptest! {
 
     #[test]
     fn every_plan_ends_alike_and_near(
-        topology in networks(), options in options(), elements in 0u64..3000, root in any::<u32>(), seed in any::<u64>(),
-        wire in wires(),
+        topology in networks(), options in options(), elements in 0u64..3000, root in any::<u32>(),
+        seed in any::<u64>(), wire in wires(),
     ) {
         for plan in plans(&topology, &options).into_iter().filter(|plan| !plan.algorithm.starts_with("innet")) {
             if topology.ranks() > 12 {

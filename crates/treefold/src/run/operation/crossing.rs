@@ -1,4 +1,4 @@
-//! Numbers that cross lines in another type than the vector's: they are encoded as they leave, and decoded as they come.
+//! Numbers that cross lines in another type than the vector's are encoded as they leave, and decoded as they come.
 //!
 //! Whoever sends a result rounds its own copy to what it sends, so that all ranks end with the same bits.
 
@@ -49,7 +49,7 @@ impl Operation<'_> {
         if cut > from { cut - from } else { (from + wire.block_bytes()).min(end) - from }
     }
 
-    /// Returns whether an element of a message begins at byte `from` of it, or a block of encoded ones; so does its end.
+    /// Returns whether an element of a message, or a block of encoded ones, begins or ends at byte `from` of it.
     pub(crate) fn may_cut(&self, task: TaskId, from: u64) -> bool {
         match self.program.wire {
             None => from.is_multiple_of(self.program.element_bytes),
@@ -69,6 +69,14 @@ impl Operation<'_> {
             }
         }
         (end, end)
+    }
+
+    /// Rounds a piece of a result to what will be sent of its local copy, if it crosses lines in another type.
+    pub(super) fn round_result(&mut self, task: TaskId, piece: Range<usize>) {
+        if let Some(wire) = self.program.wire.filter(|_| self.program.is_final[task]) {
+            let number = self.progress.number;
+            wire.round(number, self.place(piece));
+        }
     }
 
     /// Encodes a message's numbers from byte `from` on to `target`.

@@ -1,15 +1,16 @@
 //! Numbers that cross lines in another type than the vector's: whether all ranks end alike, and where blocks begin.
 //!
-//! A result is passed on from rank to rank, and each decodes and encodes it. It stays the same if its blocks are the same
-//! in all messages. So no block crosses an end of a piece of any message that carries results.
+//! A result is passed on from rank to rank, and each decodes and encodes it. It stays the same if its blocks are the
+//! same in all messages. So no block crosses an end of a piece of any message that carries results.
 //! Cost: one sort of the ends of all such pieces.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::{Program, Task, TaskId};
 use crate::error::Result;
 use crate::number::wire::Wire;
-use crate::plan::schedule::{Csr, Op, Schedule, TransferId};
+use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId};
 use crate::plan::{Collective, Plan};
 use crate::units::Time;
 
@@ -37,7 +38,13 @@ impl Program {
             return self;
         }
         self.wire = wire;
-        let cuts = cuts(schedule);
+        let (cuts, copies) = (cuts(schedule), copies_of_results(schedule, self.ranks));
+        let is_final = |&id: &TransferId| match schedule.op[id] {
+            Op::Copy => true,
+            Op::Local => copies.contains(&schedule.target[id]),
+            Op::Reduce | Op::LocalReduce => false,
+        };
+        self.is_final = self.transfer.iter().map(is_final).collect();
         let mut cut_pieces = Csr::default();
         for (task, &id) in TaskId::first(self.tasks.len()).zip(&self.transfer) {
             let pieces = self.pieces.row(task).iter().zip(schedule.pieces.row(id));
@@ -71,9 +78,10 @@ fn ends_alike(plan: &Plan, schedule: &Schedule) -> bool {
     if plan.collective == Collective::ReduceScatter || plan.collective == Collective::Reduce {
         return true;
     }
-    let is_main =
-        |id: TransferId| schedule.source[id].rank(ranks).is_some() && schedule.target[id].rank(ranks).is_some();
-    if !copies().all(is_main) {
+    let local = copies_of_results(schedule, ranks);
+    let adds = |id: &TransferId| matches!(schedule.op[*id], Op::Reduce | Op::LocalReduce);
+    let has_sums = schedule.ids().filter(adds).any(|id| local.contains(&schedule.target[id]));
+    if has_sums || copies().any(|id| schedule.target[id].rank(ranks).is_none()) {
         return false;
     }
     if plan.collective != Collective::AllReduce {
@@ -91,6 +99,12 @@ fn ends_alike(plan: &Plan, schedule: &Schedule) -> bool {
         (at, count) = (element, count + step);
     }
     is_all && (at == schedule.elements || wanted == 0)
+}
+
+/// Returns the buffers that are no vectors, but local copies of results, from which they are sent.
+fn copies_of_results(schedule: &Schedule, ranks: u32) -> HashSet<BufferId> {
+    let copies = schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
+    copies.map(|id| schedule.source[id]).filter(|buffer| buffer.rank(ranks).is_none()).collect()
 }
 
 /// Returns where pieces of results begin and end, in order.
