@@ -118,8 +118,8 @@ def test_blocks_for_other_ranks_are_refused_by_their_file(monkeypatch, capsys, t
 def test_one_wrong_element_of_unequal_blocks_is_counted(monkeypatch):
     execute = teams.threads.execute
 
-    def broken(plan, vectors, op, number, recordings):
-        found = execute(plan, vectors, op, number, recordings)
+    def broken(plan, vectors, *how):
+        found = execute(plan, vectors, *how)
         if plan.collective == "all-to-all":
             found[1][0][5] += 1
         return found
@@ -158,8 +158,8 @@ def test_patterns_are_exact_for_many_ranks(number, ranks, op, monkeypatch):
 def test_one_wrong_element_is_counted(collective, monkeypatch):
     execute = teams.threads.execute
 
-    def broken(plan, vectors, op, number, recordings):
-        found = execute(plan, vectors, op, number, recordings)
+    def broken(plan, vectors, *how):
+        found = execute(plan, vectors, *how)
         if vectors[0].size > 1:
             found[1][0][5] += 1
         return found
