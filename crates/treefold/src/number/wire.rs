@@ -150,7 +150,7 @@ impl Wire {
     /// let values = [0.0f32, 1.0, -254.0, 3.1];
     /// let (mut encoded, mut decoded) = ([0; 8], [0.0f32; 4]);
     /// Wire::Int8.encode(Number::Float32, bytemuck::cast_slice(&values), &mut encoded);
-    /// assert_eq!(encoded, [0, 0, 0, 64, 0, 1, 129, 2], "the scale is 2, and a half is rounded to even");
+    /// assert_eq!(encoded, [0, 0, 0, 64, 0, 0, 129, 2], "the scale is 2, and a half is rounded to even");
     /// Wire::Int8.decode(Number::Float32, &encoded, bytemuck::cast_slice_mut(&mut decoded));
     /// assert_eq!(decoded, [0.0, 0.0, -254.0, 4.0]);
     /// ```
