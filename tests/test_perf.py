@@ -24,9 +24,21 @@ from vectors import DTYPES, operators
 
 LOOPBACK = "127.0.0.1"
 KEYS = {
-    *("size_bytes", "count", "type", "redop", "root", "collective", "algorithm", "transport", "ranks", "iterations"),
+    *(
+        "size_bytes",
+        "count",
+        "type",
+        "wire",
+        "redop",
+        "root",
+        "collective",
+        "algorithm",
+        "transport",
+        "ranks",
+        "iterations",
+    ),
     *("time_s", "min_time_s", "median_time_s", "algbw_Bps", "busbw_Bps", "wrong"),
-    *("bound_s", "bound_fraction", "predicted_s", "changes"),
+    *("bound_s", "bound_fraction", "predicted_s", "changes", "wire"),
 }
 
 
@@ -106,8 +118,8 @@ def test_blocks_for_other_ranks_are_refused_by_their_file(monkeypatch, capsys, t
 def test_one_wrong_element_of_unequal_blocks_is_counted(monkeypatch):
     execute = teams.threads.execute
 
-    def broken(plan, vectors, op, number, recordings):
-        found = execute(plan, vectors, op, number, recordings)
+    def broken(plan, vectors, *how):
+        found = execute(plan, vectors, *how)
         if plan.collective == "all-to-all":
             found[1][0][5] += 1
         return found
@@ -146,8 +158,8 @@ def test_patterns_are_exact_for_many_ranks(number, ranks, op, monkeypatch):
 def test_one_wrong_element_is_counted(collective, monkeypatch):
     execute = teams.threads.execute
 
-    def broken(plan, vectors, op, number, recordings):
-        found = execute(plan, vectors, op, number, recordings)
+    def broken(plan, vectors, *how):
+        found = execute(plan, vectors, *how)
         if vectors[0].size > 1:
             found[1][0][5] += 1
         return found

@@ -34,6 +34,7 @@ SECTIONS: dict[str, Section] = {
         ("Three simulators", "concepts/simulators.md"),
         ("What the numbers mean", "numbers.md"),
         ("The proof", "concepts/proof.md"),
+        ("Fewer bytes", "concepts/wire.md"),
         ("Glossary", "glossary.md"),
     ],
 }

@@ -52,6 +52,7 @@ FURTHER: dict[str, dict[str, str]] = {
         "size_bytes": "The size of the vector.",
         "count": "The number of its elements.",
         "type": "The data type of the elements.",
+        "wire": "The type in which they crossed lines; null if they crossed as they are.",
         "redop": "The operator, or `none`.",
         "root": "The worker that is the root, or -1 if the collective has none.",
         "collective": "The collective.",

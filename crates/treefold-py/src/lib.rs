@@ -143,7 +143,7 @@ mod _core {
     #[pymodule_export]
     use super::run::{
         ControlMessage, Fault, LinkUsage, Mesh, Operation, Program, Recording, measured_trace, message_cost,
-        number_bytes, run_threads,
+        number_bytes, run_threads, wire_bytes, wire_type,
     };
     #[pymodule_export]
     use super::samples::Samples;

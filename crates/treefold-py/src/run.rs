@@ -6,6 +6,7 @@ mod recording;
 
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
+use treefold::number::wire::Wire;
 use treefold::number::{Number, Operator, combine};
 use treefold::run::tcp::Signature;
 use treefold::run::{memory, program, tcp};
@@ -26,6 +27,7 @@ pub struct Program(program::Program);
 #[pymethods]
 impl Program {
     #[new]
+    #[pyo3(signature = (plan, rank, elements, element_bytes, overhead_s, wire=None))]
     fn new(
         py: Python<'_>,
         plan: &Plan,
@@ -33,18 +35,40 @@ impl Program {
         elements: u64,
         element_bytes: u64,
         overhead_s: f64,
+        wire: Option<&str>,
     ) -> PyResult<Self> {
-        let (plan, overhead) = (plan.runnable()?, Time::from_seconds(overhead_s).map_err(raise)?);
-        let program = py.detach(|| program::Program::new(plan, NodeId(rank), elements, element_bytes, overhead));
-        Ok(Self(program.map_err(raise)?))
+        let (plan, overhead, wire) = (plan.runnable()?, time(overhead_s)?, parsed(wire)?);
+        let rank = NodeId(rank);
+        let make = || program::Program::crossing_as(wire, plan, rank, elements, element_bytes, overhead);
+        Ok(Self(py.detach(make).map_err(raise)?))
     }
 
     /// Return the programs of all ranks.
     #[staticmethod]
-    fn all(py: Python<'_>, plan: &Plan, elements: u64, element_bytes: u64, overhead_s: f64) -> PyResult<Vec<Self>> {
-        let (plan, overhead) = (plan.runnable()?, Time::from_seconds(overhead_s).map_err(raise)?);
-        let programs = py.detach(|| program::Program::all(plan, elements, element_bytes, overhead));
+    #[pyo3(signature = (plan, elements, element_bytes, overhead_s, wire=None))]
+    fn all(
+        py: Python<'_>,
+        plan: &Plan,
+        elements: u64,
+        element_bytes: u64,
+        overhead_s: f64,
+        wire: Option<&str>,
+    ) -> PyResult<Vec<Self>> {
+        let (plan, overhead, wire) = (plan.runnable()?, time(overhead_s)?, parsed(wire)?);
+        let programs = py.detach(|| program::Program::all_crossing_as(wire, plan, elements, element_bytes, overhead));
         Ok(programs.map_err(raise)?.into_iter().map(Self).collect())
+    }
+
+    /// The type in which numbers cross lines; None if they cross as they are.
+    #[getter]
+    fn wire(&self) -> Option<&'static str> {
+        self.0.wire.map(Wire::name)
+    }
+
+    /// The bytes of an element as it crosses lines, without its part of a block's scale.
+    #[getter]
+    fn element_bytes_crossing(&self) -> u64 {
+        self.0.element_bytes_crossing()
     }
 
     /// The rank whose program it is.
@@ -94,6 +118,27 @@ impl Program {
     fn output(&self) -> Vec<(usize, usize)> {
         self.0.output.iter().map(|piece| (piece.start, piece.end)).collect()
     }
+}
+
+fn time(seconds: f64) -> PyResult<Time> {
+    Time::from_seconds(seconds).map_err(raise)
+}
+
+fn parsed(wire: Option<&str>) -> PyResult<Option<Wire>> {
+    wire.map(str::parse).transpose().map_err(raise)
+}
+
+/// Return the wire type of this name as vectors of `number` need it: None if they have that type already.
+#[pyfunction]
+pub fn wire_type(name: &str, number: &str) -> PyResult<Option<&'static str>> {
+    let (wire, number): (Wire, Number) = (name.parse().map_err(raise)?, number.parse().map_err(raise)?);
+    Ok(wire.carrying(number).map_err(raise)?.map(Wire::name))
+}
+
+/// Return the bytes of so many numbers that cross lines as `wire`.
+#[pyfunction]
+pub fn wire_bytes(wire: &str, elements: usize) -> PyResult<usize> {
+    Ok(wire.parse::<Wire>().map_err(raise)?.bytes(elements))
 }
 
 /// Return the bytes of an element of `number`, which must have the operator.

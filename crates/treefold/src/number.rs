@@ -3,6 +3,8 @@
 //! Half floats are widened block by block, and rounded once an addition. The result of `min` and `max` is a NaN if one
 //! operand is one. Booleans are bytes of 0 and 1, whose sum is "or" and whose product is "and".
 
+pub mod wire;
+
 use std::str::FromStr;
 
 use bytemuck::{AnyBitPattern, NoUninit, cast_slice, cast_slice_mut};

@@ -1,7 +1,7 @@
 """The command `run`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -71,6 +71,14 @@ class JobOptions:
             "int16, int32, int64, uint8, uint16, uint32, uint64, or bool.",
         ),
     ] = "float32"
+    wire: Annotated[
+        str | None,
+        typer.Option(
+            help="The type in which numbers cross lines, if it is to take fewer bytes: bfloat16, float16, float8 or "
+            "int8, for elements of float32 or bfloat16. Results are rounded; they are wrong if they differ by more "
+            "than the type allows."
+        ),
+    ] = None
     iters: Annotated[int, typer.Option(help="The number of measured runs of each size.")] = 5
     warmup: Annotated[int, typer.Option(help="The number of runs of each size before those that are measured.")] = 1
     transport: Annotated[
@@ -187,7 +195,7 @@ def run(
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows[-1]["median_time_s"]), job_options.trace)
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -214,6 +222,7 @@ def _job(
 ) -> "Job":
     """Return the job of the options, after checks; `read` is what was read from `source`."""
     from treefold.perf.job import Job
+    from treefold.runtime.arrays import WIRE_TYPES
     from treefold.runtime.engines import choose_transport
 
     asked = what.of_plan(read, str(source)) if isinstance(read, Plan) else what.asked()
@@ -225,6 +234,7 @@ def _job(
         collective=asked["collective"],
         op=options.op,
         type=options.number,
+        wire=None if options.wire is None else checks.name("wire type", options.wire, WIRE_TYPES),
         root=asked["root"],
         blocks=None if blocks is None else tuple(map(tuple, blocks.tolist())),
         iterations=options.iters,
@@ -257,14 +267,21 @@ def _read(source: str | None, planning: list[str], network: NetworkOptions) -> P
     return load_plan(source) if is_plan else network.load(source)
 
 
-def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, median_s: float) -> str:
-    """Return the notes below the table; a trace is of one size, whose runs have this median time."""
+def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the notes below the table of these rows."""
     note = ""
     if isinstance(read, Plan) and options.size is None and options.sizes is None:
         note = own_size(read)
     if is_local and read is not None:
         note += "\n# no bound and no prediction: local workers are not joined by the network that was planned for"
+    for row in rows if options.wire is not None and options.wire != options.number else ():
+        if row["wire"] is None:
+            note += (
+                f"\n# {_core.format_size(row['size_bytes'])} crossed lines as {options.number}: in plans of "
+                f"{row['algorithm']} ranks add up by themselves; name another algorithm, for example multitree"
+            )
     if options.trace is not None:
+        median_s = rows[-1]["median_time_s"]
         note += f"\n# {options.trace} has the transfers of the run with the median time, {median_s * 1e6:.2f} us"
     return note
 

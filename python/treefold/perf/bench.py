@@ -17,8 +17,9 @@ from treefold.collectives import COLLECTIVES
 from treefold.perf import memory, patterns
 from treefold.perf.job import SMALLER, Job
 from treefold.perf.recorder import Recorder, median_run
-from treefold.perf.teams import Team
+from treefold.perf.teams import Kind, Team
 from treefold.rendezvous import validation
+from treefold.runtime.arrays import crossing, wire_for
 from treefold.runtime.threads import Array
 
 Track = Callable[[Sequence[int]], Iterable[int]]
@@ -39,6 +40,8 @@ class Measurement(NamedTuple):
 
     elements: int
     """How many elements the vector has, or the longest one of an all-to-all with unequal blocks."""
+    wire: str | None
+    """The type in which numbers crossed lines; None if they crossed as they are."""
     time_s: float
     """The mean time of an iteration."""
     min_time_s: float
@@ -73,10 +76,10 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
     reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
     wrong = sum(wrong for _, wrong in reports)
-    result = Measurement(bench.elements, fmean(slowest), min(slowest), median(slowest), wrong)
+    result = Measurement(bench.elements, bench.wire, fmean(slowest), min(slowest), median(slowest), wrong)
     if recorder is None:
         return result
-    what = (*plans, bench.elements, patterns.storage(job.type).itemsize)
+    what = (*plans, bench.elements, bench.element_bytes)
     return result._replace(trace=recorder.trace(median_run(slowest), *what))
 
 
@@ -90,8 +93,11 @@ class _Bench:
         self.seconds: list[float] = []
         self.wrong = 0
         plan = plans.collective
+        wire = wire_for(job.wire, job.type)
+        self.wire, self.element_bytes = crossing(plan, self.elements, kind.itemsize, team.message_s, wire)
         tables = patterns.Tables(plan.topology.ranks, job.type, job.operator)
         cut = patterns.Cut(self.elements, plan.topology.ranks, plan.blocks)
+        self.tolerance = tables.tolerance(job.wire)
         self.inputs = [patterns.inputs(tables, job.collective, cut, rank) for rank in team.ranks]
         root = plan.root or 0
         self.wanted = [patterns.results(tables, job.collective, cut, rank, root) for rank in team.ranks]
@@ -107,12 +113,13 @@ class _Bench:
         self.barrier()
         start = time.perf_counter()
         job = self.job
-        self.team.run(self.plans.collective, self.vectors, job.operator, job.type, self.results, self.elements)
+        kind = Kind(job.operator, job.type, job.wire)
+        self.team.run(self.plans.collective, self.vectors, kind, self.results, self.elements)
         self.seconds.append(time.perf_counter() - start)
         for vector, parts in zip(self.results or self.vectors, self.wanted, strict=True):
-            self.wrong += patterns.count_wrong(vector, parts, iteration)
+            self.wrong += patterns.count_wrong(vector, parts, iteration, self.tolerance)
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""
         flags = [np.ones(1, np.int32) for _ in self.team.ranks]
-        self.team.run(self.plans.all_reduce, flags, "sum", "int32", [], 1)
+        self.team.run(self.plans.all_reduce, flags, Kind("sum", "int32"), [], 1)

@@ -25,6 +25,8 @@ class Job:
     collective: str = "all-reduce"
     op: str = "sum"
     type: str = "float32"
+    wire: str | None = None
+    """The type in which numbers cross lines; None if they cross as they are."""
     root: int = 0
     """The worker that broadcasts or receives; it is a rank of the plan only by the rank mapping."""
     iterations: int = 5
@@ -65,6 +67,8 @@ class Job:
         asked_streams(self.streams)
         self._check_trace()
         element = _core.number_bytes(self.type, self.operator)
+        if self.wire is not None:
+            _core.wire_type(self.wire, self.type)
         for name, value, least in (("iterations", self.iterations, 1), ("warmup", self.warmup, 0)):
             if value < least:
                 raise TreefoldError(f"{name}={value}: must be at least {least}")

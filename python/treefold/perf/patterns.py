@@ -33,6 +33,10 @@ _COMBINE: dict[str, np.ufunc] = {
     "bor": np.bitwise_or,
     "bxor": np.bitwise_xor,
 }
+_ROUNDED = ("float32", "bfloat16")
+"""The types whose numbers may cross lines in fewer bytes."""
+_ERRORS = {"bfloat16": 2**-8, "float16": 2**-11, "float8": 2**-4, "int8": 1 / 126}
+"""How much a wire type rounds a number at most, as a part of the largest one; with bfloat16 vectors, too."""
 _FOR_BOOL = {"sum": "max", "prod": "min"}
 """The operators that stand for sums and products of truth values."""
 
@@ -57,8 +61,19 @@ class Tables:
     def __init__(self, ranks: int, number: str, operator: str) -> None:
         values = [_values(rank, ranks, number, operator) for rank in range(ranks)]
         combine = _COMBINE[_FOR_BOOL.get(operator, operator) if number == "bool" else operator]
+        self._is_short = number == "bfloat16"
+        self._peak = float(np.sum(np.abs(values), axis=0).max()) if number in _ROUNDED else 0.0
         self.of_rank = [_stored(each, number) for each in values]
         self.reduced = _stored(combine.reduce(values), number)
+        if number in _ROUNDED:
+            self._peak = max(self._peak, float(np.abs(combine.reduce(values)).max()))
+
+    def tolerance(self, wire: str | None) -> float:
+        """Return by how much results may differ whose numbers cross lines in a type, at most once a rank."""
+        if wire is None:
+            return 0.0
+        # The sum of two bfloat16 numbers is rounded, too.
+        return len(self.of_rank) * self._peak * (_ERRORS[wire] + (_ERRORS["bfloat16"] if self._is_short else 0.0))
 
 
 def _values(rank: int, ranks: int, number: str, operator: str) -> Array:
@@ -100,13 +115,21 @@ def fill(vector: Array, parts: list[Part], shift: int) -> None:
         rest[:] = table[: rest.size]
 
 
-def count_wrong(vector: Array, parts: list[Part], shift: int) -> int:
-    """Return how many elements differ from what `fill` would write."""
+def count_wrong(vector: Array, parts: list[Part], shift: int, tolerance: float = 0.0) -> int:
+    """Return how many elements differ from what `fill` would write; numbers may differ by a tolerance."""
     count = 0
     for whole, rest, table in _tiled(vector, parts, shift):
-        count += int(np.count_nonzero(whole.reshape(-1, TABLE) != table))
-        count += int(np.count_nonzero(rest != table[: rest.size]))
+        for found, wanted in ((whole.reshape(-1, TABLE), table), (rest, table[: rest.size])):
+            differs = found != wanted
+            if tolerance:
+                differs = ~(np.abs(_floats(found) - _floats(wanted)) <= tolerance)
+            count += int(np.count_nonzero(differs))
     return count
+
+
+def _floats(values: Array) -> Array:
+    """Return float32 numbers; those of bfloat16 are stored as integers."""
+    return (values.astype(np.uint32) << 16).view(np.float32) if values.dtype == np.uint16 else values
 
 
 def _tiled(vector: Array, parts: list[Part], shift: int) -> list[tuple[Array, Array, Array]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treefold import checks
+from treefold import _core, checks
 from treefold._core import Plan, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
@@ -172,6 +172,13 @@ def _shown(value: object) -> str:
     return visible(text[:_MOST_SHOWN])
 
 
+def _crossing_bytes(job: Job, measured: Measurement) -> int:
+    """Return the bytes of a vector as it crosses lines."""
+    if measured.wire is None:
+        return measured.elements * patterns.storage(job.type).itemsize
+    return _core.wire_bytes(measured.wire, measured.elements)
+
+
 def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_known: bool) -> dict[str, Any]:
     """Return the JSON of a size: what was measured, and what the network allows where it is known."""
     collective = COLLECTIVES[job.collective]
@@ -179,12 +186,13 @@ def row(plan: Plan, job: Job, measured: Measurement, changes: Sequence[str], is_
     algbw = size_bytes / measured.time_s
     bound_s = predicted_s = None
     if is_known:
-        predicted = simulate(plan, size_bytes=size_bytes, simulator="flow")
+        predicted = simulate(plan, size_bytes=_crossing_bytes(job, measured), simulator="flow")
         bound_s, predicted_s = predicted.bound_s, predicted.time_s
     return {
         "size_bytes": size_bytes,
         "count": measured.elements,
         "type": job.type,
+        "wire": measured.wire,
         "redop": job.op if collective.reduces else "none",
         "root": job.root if collective.has_root else -1,
         "collective": job.collective,

@@ -9,11 +9,23 @@ import numpy as np
 from treefold._core import Plan, Recording
 from treefold.errors import TreefoldError
 from treefold.runtime import clocks, threads
+from treefold.runtime.arrays import wire_for
 from treefold.runtime.clocks import Clock
 from treefold.runtime.group import Group
 from treefold.runtime.recordings import Times
 from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.threads import Array
+
+
+class Kind(NamedTuple):
+    """The numbers of an operation."""
+
+    op: str
+    """The operator that reduces them."""
+    number: str
+    """Their type."""
+    wire: str | None = None
+    """The type in which they cross lines; None if they cross as they are."""
 
 
 class Team(Protocol):
@@ -23,7 +35,7 @@ class Team(Protocol):
     def ranks(self) -> Sequence[int]:
         """The ranks whose vectors this process holds."""
 
-    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+    def run(self, plan: Plan, vectors: list[Array], kind: Kind, results: list[Array], elements: int) -> None:
         """Run an operation on these ranks' vectors, in place; `results` takes what does not end there.
 
         The longest vector of all ranks has so many `elements`.
@@ -61,9 +73,10 @@ class GroupTeam(NamedTuple):
         """The rank of this worker."""
         return [self.group.rank]
 
-    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+    def run(self, plan: Plan, vectors: list[Array], kind: Kind, results: list[Array], elements: int) -> None:
         """Run an operation with the group."""
-        self.group.run(plan, vectors[0], op, number, results[0] if results else None, elements)
+        result = results[0] if results else None
+        self.group.run(plan, vectors[0], kind.op, kind.number, result, elements, kind.wire)
 
     @property
     def is_first(self) -> bool:
@@ -103,9 +116,10 @@ class ThreadTeam:
         self.message_s = threads.MESSAGE_OVERHEAD_S
         self._recordings: list[Recording] | None = None
 
-    def run(self, plan: Plan, vectors: list[Array], op: str, number: str, results: list[Array], elements: int) -> None:
+    def run(self, plan: Plan, vectors: list[Array], kind: Kind, results: list[Array], elements: int) -> None:
         """Run an operation with a thread for each rank; one of them has the longest vector."""
-        pieces_of_rank = threads.execute(plan, vectors, op, number, self._recordings)
+        wire = wire_for(kind.wire, kind.number)
+        pieces_of_rank = threads.execute(plan, vectors, kind.op, kind.number, self._recordings, wire)
         for result, pieces in zip(results, pieces_of_rank, strict=False):
             np.concatenate(pieces, out=result)
 

@@ -17,7 +17,10 @@ def run_table(rows: Sequence[Mapping[str, Any]]) -> str:
     first = rows[0]
     ranks = f"{first['ranks']} {'rank' if first['ranks'] == 1 else 'ranks'}"
     origin = f"# {first['collective']} of {ranks} over {first['transport']}"
-    return f"{align([header, units, *map(_run_cells, rows)], left={2, 3, 11})}\n{origin}, mean of {first['iterations']}"
+    wires = sorted({row["wire"] for row in rows if row["wire"] is not None})
+    wire = "".join(f", across lines as {name}" for name in wires)
+    table = align([header, units, *map(_run_cells, rows)], left={2, 3, 11})
+    return f"{table}\n{origin}{wire}, mean of {first['iterations']}"
 
 
 def _run_cells(row: Mapping[str, Any]) -> list[str]:

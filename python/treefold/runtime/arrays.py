@@ -6,7 +6,8 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from treefold._core import Plan, Recording, Trace, measured_trace, number_bytes
+from treefold import checks
+from treefold._core import Plan, Program, Recording, Trace, measured_trace, number_bytes, wire_type
 from treefold.collectives import COLLECTIVES
 from treefold.errors import TreefoldError
 from treefold.runtime import threads
@@ -19,20 +20,23 @@ OPERATORS = ("sum", "prod", "min", "max", "band", "bor", "bxor")
 `band`, `bor` and `bxor` take integers and bool only; `min` and `max` take no complex numbers.
 """
 
+WIRE_TYPES = ("bfloat16", "float16", "float8", "int8")
+"""The types in which float32 and bfloat16 numbers may cross lines, instead of as they are."""
+
 _NUMBERS = "biufc"
 _OF_TENSORS = "give tensor.detach().cpu().numpy(), and of a type that NumPy lacks (bfloat16) tensor.float() before"
 
 
 @overload
 def run(
-    plan: Plan, arrays: Iterable[ArrayLike], op: str = ..., *, trace: Literal[False] = ...
+    plan: Plan, arrays: Iterable[ArrayLike], op: str = ..., *, trace: Literal[False] = ..., wire: str | None = ...
 ) -> list[Array | None]: ...
 @overload
 def run(
-    plan: Plan, arrays: Iterable[ArrayLike], op: str = ..., *, trace: Literal[True]
+    plan: Plan, arrays: Iterable[ArrayLike], op: str = ..., *, trace: Literal[True], wire: str | None = ...
 ) -> tuple[list[Array | None], Trace]: ...
 def run(
-    plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum", *, trace: bool = False
+    plan: Plan, arrays: Iterable[ArrayLike], op: str = "sum", *, trace: bool = False, wire: str | None = None
 ) -> list[Array | None] | tuple[list[Array | None], Trace]:
     """Run `plan` on one array for each rank, with a thread for each rank.
 
@@ -47,6 +51,8 @@ def run(
         op: One of `sum`, `prod`, `min`, `max`, `band`, `bor` and `bxor` (`treefold.runtime.OPERATORS`). The last three
             need integers or bool; `min` and `max` need numbers that are not complex.
         trace: Whether to record when each message between the threads left and came.
+        wire: The type in which numbers of float32 arrays cross between the ranks: `bfloat16`, `float16`, `float8` or
+            `int8`, as in `treefold.runtime.Group.all_reduce`. By default they cross as they are.
 
     Returns:
         One array for each rank; with `trace`, these arrays and a `Trace`, as `treefold.load_trace` returns it. Threads
@@ -75,17 +81,37 @@ def run(
     _check(plan, inputs, op)
     kind = inputs[0].dtype.newbyteorder("=")
     number_bytes(kind.name, op)
+    wire = wire_for(wire, kind.name)
     vectors = [_vector(plan, rank, array, kind) for rank, array in enumerate(inputs)]
     recordings = [Recording() for _ in vectors] if trace else None
-    pieces = threads.execute(plan, vectors, op, kind.name, recordings)
+    pieces = threads.execute(plan, vectors, op, kind.name, recordings, wire)
     results = [_result(plan, *each, inputs[0].shape) for each in zip(vectors, pieces, strict=True)]
-    return results if recordings is None else (results, _trace(plan, vectors, recordings))
+    return results if recordings is None else (results, _trace(plan, vectors, recordings, wire))
 
 
-def _trace(plan: Plan, vectors: Sequence[Array], recordings: list[Recording]) -> Trace:
+def _trace(plan: Plan, vectors: Sequence[Array], recordings: list[Recording], wire: str | None) -> Trace:
     """Return the trace of a run of threads, which all have one clock."""
     elements, overhead_s = max(vector.size for vector in vectors), threads.MESSAGE_OVERHEAD_S
-    return measured_trace(plan, elements, vectors[0].itemsize, overhead_s, table_of(recordings), 0.0)
+    _, element_bytes = crossing(plan, elements, vectors[0].itemsize, overhead_s, wire)
+    return measured_trace(plan, elements, element_bytes, overhead_s, table_of(recordings), 0.0)
+
+
+def crossing(
+    plan: Plan, elements: int, element_bytes: int, message_s: float, wire: str | None
+) -> tuple[str | None, int]:
+    """Return the type in which numbers cross lines, and the bytes of an element in it, without a block's scale.
+
+    They cross as they are where the ranks would not end alike otherwise, as each adds up by itself.
+    """
+    if wire is None:
+        return None, element_bytes
+    program = Program(plan, 0, elements, element_bytes, message_s, wire)
+    return program.wire, program.element_bytes_crossing
+
+
+def wire_for(wire: object, number: str) -> str | None:
+    """Return the wire type that vectors of a number type need; None if there is none, or if they have it already."""
+    return None if wire is None else wire_type(checks.name("wire type", wire, WIRE_TYPES), number)
 
 
 def block(size: int, ranks: int, rank: int) -> slice:

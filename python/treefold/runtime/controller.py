@@ -126,7 +126,7 @@ class Controller:
         if not self.transport.reaches(plan):
             self.transport.connect(plan)
         self.stage = "data"
-        program = self.plans.program(plan, elements, element_bytes)
+        program = self.plans.program(plan, elements, element_bytes, operation.wire)
         fault = self.transport.attempt(program, operation)
         if fault is None:
             self.stage = "commit"

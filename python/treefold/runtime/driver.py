@@ -54,7 +54,7 @@ class EngineTransport:
             raise TreefoldError(f"an earlier operation of this group failed ({self._failure}); form a new group")
         if self._spare and self._spare[0].size != program.message_bytes:
             self._spare = []
-        vector, number, operator, result = operation
+        vector, number, operator, result, _ = operation
         # Wrong arguments are refused before any message is under way, so that the group can go on.
         run = _Run(self.engine, _core.Operation(program, vector, number, operator), program, self._spare)
         try:
@@ -144,7 +144,7 @@ class _Run:
         if ours != theirs:
             raise TreefoldError(
                 f"the ranks disagree: rank {peer.rank} runs {theirs}, rank {self.rank} runs {ours}; give all ranks the "
-                "same size, type, operator and plan"
+                "same size, type, operator, wire type and plan"
             )
 
     def post(self, peer: _Peer, count: int) -> None:

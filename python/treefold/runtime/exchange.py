@@ -8,6 +8,7 @@ import numpy as np
 
 from treefold import checks
 from treefold.errors import TreefoldError
+from treefold.runtime.arrays import block, check_array
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.threads import Array
 
@@ -50,3 +51,22 @@ def own_block(array: Array, sizes: Array, worker: int) -> Array:
     """Return a copy of the block that a worker has for itself in its flat array."""
     first = int(sizes[worker, :worker].sum())
     return array[first : first + int(sizes[worker, worker])].copy()
+
+
+def in_blocks(array: Array, mapping: RankMapping, worker: int) -> tuple[Array, int]:
+    """Return a copy of `array` in which each rank's block is that of its worker, and the length of this worker's.
+
+    The core cuts blocks by rank. Where workers are ranks in another order and blocks differ in length, the blocks of
+    the copy are made equally long.
+    """
+    check_array(array)
+    size = len(mapping.worker_of_rank)
+    blocks = [block(array.size, size, each) for each in range(size)]
+    own = blocks[worker].stop - blocks[worker].start
+    if mapping.is_in_order:
+        return array.reshape(-1).copy(), own
+    rows = np.zeros((size, -(-array.size // size)), array.dtype)
+    for row, each in zip(rows, mapping.worker_of_rank, strict=True):
+        part = array.reshape(-1)[blocks[each]]
+        row[: part.size] = part
+    return rows.reshape(-1), own

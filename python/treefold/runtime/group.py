@@ -8,7 +8,7 @@ from treefold import checks
 from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.runtime import exchange
-from treefold.runtime.arrays import block, check_array, number_of
+from treefold.runtime.arrays import block, check_array, number_of, wire_for
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
@@ -118,7 +118,7 @@ class Group:
         """
         return self._plans.current(plan)
 
-    def all_reduce(self, array: Array, op: str = "sum", number: str | None = None) -> None:
+    def all_reduce(self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None) -> None:
         """Reduce the arrays of all workers, in place: afterwards all hold the result.
 
         Args:
@@ -126,6 +126,10 @@ class Group:
             op: One of `treefold.runtime.OPERATORS`: `sum`, `prod`, `min`, `max`, `band`, `bor` or `bxor`.
             number: The number type of the values if NumPy lacks it: `bfloat16`, for an array of two-byte integers.
                 It is refused with any other array. By default it is the array's own type.
+            wire: The type in which float32 and bfloat16 numbers cross lines: `bfloat16`, `float16`, `float8` or `int8`,
+                the last two with a scale for each 256 numbers. Sums are rounded each time that they cross a line, by
+                so much as `docs/concepts/wire.md` says; all workers end with the same bits. By default numbers cross
+                as they are.
 
         Example:
             >>> import numpy as np
@@ -138,14 +142,16 @@ class Group:
             [[111.0, 111.0], [111.0, 111.0], [111.0, 111.0]]
 
         """
-        self.run(self.plan_for("all-reduce"), array, op, number)
+        self.run(self.plan_for("all-reduce"), array, op, number, wire=wire)
 
-    def broadcast(self, array: Array, root: int = 0) -> None:
+    def broadcast(self, array: Array, root: int = 0, number: str | None = None, wire: str | None = None) -> None:
         """Give all workers the array of worker `root`, in place.
 
         Args:
             array: This worker's array.
             root: The worker whose values all get.
+            number: As in `all_reduce`; only a wire type needs to know it.
+            wire: As in `all_reduce`; the root's own values are rounded, too.
 
         Raises:
             TreefoldError: If there is no such worker.
@@ -162,9 +168,11 @@ class Group:
             [[1, 1], [1, 1], [1, 1]]
 
         """
-        self.run(self.plan_for("broadcast", self._rank_of(root)), array)
+        self.run(self.plan_for("broadcast", self._rank_of(root)), array, number=number, wire=wire)
 
-    def reduce(self, array: Array, root: int = 0, op: str = "sum", number: str | None = None) -> None:
+    def reduce(
+        self, array: Array, root: int = 0, op: str = "sum", number: str | None = None, wire: str | None = None
+    ) -> None:
         """Reduce the arrays of all workers into that of worker `root`, in place; the others' values are lost.
 
         Args:
@@ -172,6 +180,7 @@ class Group:
             root: The worker that gets the result.
             op: An operator of `all_reduce`.
             number: As in `all_reduce`.
+            wire: As in `all_reduce`.
 
         Raises:
             TreefoldError: If there is no such worker.
@@ -188,14 +197,15 @@ class Group:
             [None, None, [111.0, 111.0]]
 
         """
-        self.run(self.plan_for("reduce", self._rank_of(root)), array, op, number)
+        self.run(self.plan_for("reduce", self._rank_of(root)), array, op, number, wire=wire)
 
-    def all_gather(self, array: Array, number: str | None = None) -> Array:
+    def all_gather(self, array: Array, number: str | None = None, wire: str | None = None) -> Array:
         """Return the arrays of all workers, flat and one after the other, in the workers' order.
 
         Args:
             array: This worker's array, of any shape.
             number: As in `all_reduce`.
+            wire: As in `all_reduce`; this worker's own numbers are rounded in the result, too.
 
         Returns:
             A flat array, which is as long as the arrays of all workers together.
@@ -210,18 +220,21 @@ class Group:
         check_array(array)
         vector = np.empty(array.size * self.size, array.dtype)
         vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
-        self.run(self.plan_for("all-gather"), vector, number=number)
+        self.run(self.plan_for("all-gather"), vector, number=number, wire=wire)
         if self.mapping.is_in_order:
             return vector
         return vector.reshape(self.size, -1)[self.mapping.rank_of_worker].reshape(-1)
 
-    def reduce_scatter(self, array: Array, op: str = "sum", number: str | None = None) -> Array:
+    def reduce_scatter(
+        self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None
+    ) -> Array:
         """Return this worker's block of the reduction of all arrays.
 
         Args:
             array: This worker's array, which stays as it is.
             op: An operator of `all_reduce`.
             number: As in `all_reduce`.
+            wire: As in `all_reduce`.
 
         Returns:
             A flat array: with n elements and w workers, the block of worker k begins at element n * k // w.
@@ -233,12 +246,18 @@ class Group:
             [[0, 2], [4, 6]]
 
         """
-        vector, own = self._by_rank(array)
-        self.run(self.plan_for("reduce-scatter"), vector, op, number)
+        vector, own = exchange.in_blocks(array, self.mapping, self.worker)
+        self.run(self.plan_for("reduce-scatter"), vector, op, number, wire=wire)
         first = block(vector.size, self.size, self.rank).start
         return vector[first : first + own].copy()
 
-    def all_to_all(self, array: Array, number: str | None = None, sizes: Sequence[int] | None = None) -> Array:
+    def all_to_all(
+        self,
+        array: Array,
+        number: str | None = None,
+        sizes: Sequence[int] | None = None,
+        wire: str | None = None,
+    ) -> Array:
         """Return this worker's block of every worker's array, in the workers' order.
 
         Args:
@@ -247,6 +266,7 @@ class Group:
             number: As in `all_reduce`.
             sizes: How many elements of the array each worker gets, in the workers' order, if blocks are unequal. All
                 workers give sizes, or none does. An all-gather tells them to all workers first.
+            wire: As in `all_reduce`; the block that stays with this worker is not rounded.
 
         Returns:
             A flat array with one block from each worker.
@@ -268,11 +288,11 @@ class Group:
         """
         if sizes is not None:
             check_array(array)
-            return self.exchange(array, self.sizes_of_all(array.size, sizes), number)
-        vector, own = self._by_rank(array)
+            return self.exchange(array, self.sizes_of_all(array.size, sizes), number, wire)
+        vector, own = exchange.in_blocks(array, self.mapping, self.worker)
         mine = block(vector.size, self.size, self.rank)
         result = np.empty((self.size, mine.stop - mine.start), array.dtype)
-        self.run(self.plan_for("all-to-all"), vector, number=number, result=result)
+        self.run(self.plan_for("all-to-all"), vector, number=number, result=result, wire=wire)
         return result[self.mapping.rank_of_worker, :own].reshape(-1)
 
     def sizes_of_all(self, elements: int, sizes: Sequence[int]) -> Array:
@@ -294,13 +314,14 @@ class Group:
         exchange.check_sizes(sizes, self.size, elements)
         return self.all_gather(np.array(sizes, np.int64)).reshape(self.size, self.size)
 
-    def exchange(self, array: Array, sizes: Array, number: str | None = None) -> Array:
+    def exchange(self, array: Array, sizes: Array, number: str | None = None, wire: str | None = None) -> Array:
         """Return this worker's block of every worker's array, in the workers' order; blocks have these sizes.
 
         Args:
             array: This worker's array, which stays as it is.
             sizes: How many elements each worker sends to each, a row for each worker, as `sizes_of_all` returns it.
             number: As in `all_reduce`.
+            wire: As in `all_to_all`.
 
         Example:
             >>> import numpy as np
@@ -316,7 +337,7 @@ class Group:
         vector = exchange.reordered(flat, sizes[self.worker], self.mapping.worker_of_rank)
         result = np.empty(int(sizes[:, self.worker].sum()), array.dtype)
         plan = self.plan_for("all-to-all").with_blocks(exchange.by_rank(sizes, self.mapping))
-        self._run(plan, vector, "sum", number, result, int(sizes.sum(axis=1).max()))
+        self.run(plan, vector, "sum", number, result, int(sizes.sum(axis=1).max()), wire)
         received = sizes[list(self.mapping.worker_of_rank), self.worker]
         return exchange.reordered(result, received, self.mapping.rank_of_worker)
 
@@ -324,23 +345,6 @@ class Group:
         """Return the rank of the worker `root`, which has to exist."""
         checks.root(root, self.size, "workers")
         return self.mapping.rank_of_worker[root]
-
-    def _by_rank(self, array: Array) -> tuple[Array, int]:
-        """Return a copy of `array` in which each rank's block is that of its worker, and the length of this worker's.
-
-        The core cuts blocks by rank. Where workers are ranks in another order and blocks differ in length, the blocks
-        of the copy are made equally long.
-        """
-        check_array(array)
-        blocks = [block(array.size, self.size, worker) for worker in range(self.size)]
-        own = blocks[self.worker].stop - blocks[self.worker].start
-        if self.mapping.is_in_order:
-            return array.reshape(-1).copy(), own
-        rows = np.zeros((self.size, -(-array.size // self.size)), array.dtype)
-        for row, worker in zip(rows, self.mapping.worker_of_rank, strict=True):
-            part = array.reshape(-1)[blocks[worker]]
-            row[: part.size] = part
-        return rows.reshape(-1), own
 
     def run(
         self,
@@ -350,6 +354,7 @@ class Group:
         number: str | None = None,
         result: Array | None = None,
         elements: int | None = None,
+        wire: str | None = None,
     ) -> None:
         """Run the plan of any collective on this worker's whole vector, in place.
 
@@ -362,6 +367,7 @@ class Group:
             result: A flat array of the vector's type, or None. An all-to-all needs it: an array as long as the blocks
                 of all ranks for this rank together. A reduce-scatter copies this rank's block to it.
             elements: How many elements the longest vector of all ranks has, if the plan has blocks of unequal sizes.
+            wire: As in `all_reduce`.
 
         Raises:
             RankLostError: If a worker is gone; the error names it.
@@ -380,10 +386,6 @@ class Group:
 
         """
         check_array(array)
-        self._run(plan, array, op, number, result, array.size if elements is None else elements)
-
-    def _run(self, plan: Plan, array: Array, op: str, number: str | None, result: Array | None, elements: int) -> None:
-        """Run a plan on a vector; `elements` is the length of the vectors, or of the longest one where they differ."""
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
         kind = number_of(array, number)
@@ -392,7 +394,8 @@ class Group:
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
         self._reach(plan)
-        self._execute(plan, Operation(view, kind, op, out), elements, array.itemsize)
+        operation = Operation(view, kind, op, out, wire_for(wire, kind))
+        self._execute(plan, operation, array.size if elements is None else elements, array.itemsize)
 
     def _reach(self, plan: Plan) -> None:
         """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once."""
@@ -400,11 +403,11 @@ class Group:
             return
         # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so workers
         # that disagree on what they call are told so.
-        self._run(self.plan, np.zeros(1, np.uint8), "bxor", None, None, 1)
+        self.run(self.plan, np.zeros(1, np.uint8), "bxor")
         self.transport.connect(plan)
 
     def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
-        self.transport.run(self._plans.program(plan, elements, element_bytes), operation)
+        self.transport.run(self._plans.program(plan, elements, element_bytes, operation.wire), operation)
 
     def changes(self) -> list[str]:
         """Return the changes of the network since the last call, a line each; without `adapt` there are none.

@@ -63,12 +63,12 @@ class GroupPlans:
         self.all_reduce, self._has_changed = plan, True
         self._others.clear()
 
-    def program(self, plan: Plan, elements: int, element_bytes: int) -> Program:
-        """Return this rank's program of `plan` for vectors of one size."""
-        key = (plan.fingerprint, elements, element_bytes)
+    def program(self, plan: Plan, elements: int, element_bytes: int, wire: str | None = None) -> Program:
+        """Return this rank's program of `plan` for vectors of one size, whose numbers cross lines as `wire`."""
+        key = (plan.fingerprint, elements, element_bytes, wire)
         program = self._programs.pop(key, None)
         if program is None:
-            program = Program(plan, self._rank, elements, element_bytes, self._message_s)
+            program = Program(plan, self._rank, elements, element_bytes, self._message_s, wire)
         self._programs[key] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.popitem(last=False)

@@ -121,7 +121,7 @@ class TcpTransport:
             TreefoldError: If the arguments do not fit.
 
         """
-        vector, number, operator, result = operation
+        vector, number, operator, result, _ = operation
         waits = (self.connections.silence_s, self.connections.operation_s)
         return self._mesh.run(program, vector, number, operator, *waits, result, self._recording)
 

@@ -16,12 +16,17 @@ MESSAGE_OVERHEAD_S = 1e-5
 
 
 @lru_cache(maxsize=32)
-def _programs(plan: Plan, elements: int, element_bytes: int) -> list[Program]:
-    return Program.all(plan, elements, element_bytes, MESSAGE_OVERHEAD_S)
+def _programs(plan: Plan, elements: int, element_bytes: int, wire: str | None) -> list[Program]:
+    return Program.all(plan, elements, element_bytes, MESSAGE_OVERHEAD_S, wire)
 
 
 def execute(
-    plan: Plan, vectors: Sequence[Array], op: str, number: str, recordings: list[Recording] | None = None
+    plan: Plan,
+    vectors: Sequence[Array],
+    op: str,
+    number: str,
+    recordings: list[Recording] | None = None,
+    wire: str | None = None,
 ) -> list[list[Array]]:
     """Run `plan` on the vectors of all ranks, in place.
 
@@ -32,6 +37,7 @@ def execute(
         op: The name of the operator.
         number: The name of the number type.
         recordings: For each rank what gets to know when its messages left and came; None for no rank.
+        wire: The type in which numbers cross between the ranks; None if they cross as they are.
 
     Returns:
         For each rank the pieces of its result, in order: parts of its vector, and of what passed through it.
@@ -41,7 +47,7 @@ def execute(
 
     """
     kind = vectors[0].dtype
-    programs = _programs(plan, max(vector.size for vector in vectors), kind.itemsize)
+    programs = _programs(plan, max(vector.size for vector in vectors), kind.itemsize, wire)
     bytes_of = [vector.view(np.uint8) for vector in vectors]
     scratch = run_threads(programs, bytes_of, number, op, recordings)
     return [

@@ -22,6 +22,8 @@ class Operation(NamedTuple):
     """The name of the operator."""
     result: Bytes | None = None
     """The memory for the result of collectives that do not leave it in the vector."""
+    wire: str | None = None
+    """The type in which numbers cross lines; None if they cross as they are."""
 
 
 class Transport(Protocol):

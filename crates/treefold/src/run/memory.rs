@@ -201,7 +201,7 @@ impl Rank<'_> {
 
     fn block(&mut self, task: TaskId, start: usize) -> Block {
         let mut content = self.spare.pop().unwrap_or_default();
-        content.resize(BLOCK_BYTES.min(self.operation.bytes(task) - start));
+        content.resize(self.operation.whole_blocks(task, start, BLOCK_BYTES));
         self.operation.copy_payload(task, start, content.bytes_mut());
         Block { from: self.operation.program().rank, transfer: self.operation.transfer(task), start, content }
     }

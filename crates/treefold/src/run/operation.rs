@@ -6,6 +6,9 @@
 //! block by block.
 //! Cost: a few dozen nanoseconds a task, besides the bytes.
 
+mod crossing;
+mod places;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
@@ -17,6 +20,7 @@ use crate::bail;
 use crate::error::Result;
 use crate::number::{Combine, Number, Operator, combine};
 use crate::plan::schedule::TransferId;
+use places::{place, rest, two_places};
 
 /// A send that waits for nothing more. Sends are ordered by turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,6 +131,9 @@ impl<'a> Operation<'a> {
         scratch: &'a mut Vec<u64>,
         progress: Progress,
     ) -> Result<Self> {
+        if let Some(wire) = program.wire {
+            wire.carrying(progress.number)?;
+        }
         if vector.len() != program.vector_bytes {
             bail!("the vector has {} bytes, but the program is for {}", vector.len(), program.vector_bytes);
         }
@@ -205,8 +212,12 @@ impl<'a> Operation<'a> {
         rest(self.pieces(task), from).map(|piece| self.at(piece))
     }
 
-    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for.
-    pub fn copy_payload(&self, task: TaskId, from: usize, mut target: &mut [u8]) {
+    /// Copies a message's bytes from byte `from` on to `target`, as many as it has room for. Numbers that cross lines
+    /// in another type are encoded, whole blocks at a time.
+    pub fn copy_payload(&mut self, task: TaskId, from: usize, mut target: &mut [u8]) {
+        if let Some(wire) = self.program.wire {
+            return self.encode(wire, task, from, target);
+        }
         for piece in self.payload(task, from) {
             let (now, later) = target.split_at_mut(piece.len().min(target.len()));
             now.copy_from_slice(&piece[..now.len()]);
@@ -246,11 +257,6 @@ impl<'a> Operation<'a> {
     /// Returns whether a message may be used as it comes; otherwise it has to be parked.
     pub fn may_use(&self, task: TaskId) -> bool {
         self.progress.waits[task] == 0
-    }
-
-    /// Returns whether an element of a message begins at byte `from` of it.
-    pub(crate) fn is_at_element(&self, from: u64) -> bool {
-        from.is_multiple_of(self.program.element_bytes)
     }
 
     /// Keeps a part of a message, which begins at byte `from` of it, until it may be used.
@@ -305,6 +311,9 @@ impl<'a> Operation<'a> {
 
     /// Adds or copies a message's bytes, which begin at byte `from` and are whole elements, to the vector.
     pub fn take(&mut self, task: TaskId, from: usize, mut bytes: &[u8]) {
+        if let Some(wire) = self.program.wire {
+            return self.decode(wire, task, from, bytes);
+        }
         let reduces = matches!(self.program.tasks[task], Task::Reduce(_));
         for piece in rest(self.pieces(task), from) {
             let length = bytes.len().min(piece.end - piece.start);
@@ -376,12 +385,16 @@ impl<'a> Operation<'a> {
 
     /// Copies or adds within the rank's memory.
     fn run_locally(&mut self, task: TaskId) {
-        let source = self.pieces(task)[0].clone();
+        let pieces = self.pieces(task);
         let first = self.program.local_target[&task];
-        let (from, to) = two_places(self.vector, self.scratch, source.clone(), first..first + source.len());
-        match self.program.tasks[task] {
-            Task::Add => (self.progress.combine)(to, from),
-            _ => to.copy_from_slice(from),
+        for source in pieces {
+            self.round_result(task, source.clone());
+            let start = first + source.start - pieces[0].start;
+            let (from, to) = two_places(self.vector, self.scratch, source.clone(), start..start + source.len());
+            match self.program.tasks[task] {
+                Task::Add => (self.progress.combine)(to, from),
+                _ => to.copy_from_slice(from),
+            }
         }
     }
 
@@ -397,45 +410,6 @@ impl<'a> Operation<'a> {
                 true
             }
             Task::Reduce(_) | Task::Replace(_) => self.take_parked(task),
-        }
-    }
-}
-
-/// Returns the rest of `pieces` after their first `from` bytes.
-fn rest(pieces: &[Range<usize>], from: usize) -> impl Iterator<Item = Range<usize>> {
-    let mut skip = from;
-    pieces.iter().filter_map(move |piece| {
-        let length = piece.end - piece.start;
-        let here = skip.min(length);
-        skip -= here;
-        (here < length).then_some(piece.start + here..piece.end)
-    })
-}
-
-/// Returns the bytes of a range of the vector, or of the scratch space behind it.
-fn place<'b>(vector: &'b mut [u8], scratch: &'b mut [u8], range: Range<usize>) -> &'b mut [u8] {
-    match range.start.checked_sub(vector.len()) {
-        Some(start) => &mut scratch[start..range.end - vector.len()],
-        None => &mut vector[range],
-    }
-}
-
-/// Returns the bytes of two ranges that do not overlap, of which one may be of the vector only if the other is not.
-fn two_places<'b>(
-    vector: &'b mut [u8],
-    scratch: &'b mut [u8],
-    from: Range<usize>,
-    to: Range<usize>,
-) -> (&'b [u8], &'b mut [u8]) {
-    let length = vector.len();
-    let in_scratch = |range: Range<usize>| range.start - length..range.end - length;
-    match (from.start < length, to.start < length) {
-        (true, _) => (&vector[from], &mut scratch[in_scratch(to)]),
-        (false, true) => (&scratch[in_scratch(from)], &mut vector[to]),
-        (false, false) => {
-            let places = scratch.get_disjoint_mut([in_scratch(from), in_scratch(to)]);
-            let [from, to] = places.expect("buffers are apart");
-            (from, to)
         }
     }
 }

@@ -5,15 +5,22 @@
 //! the data that it overwrites have been sent.
 //! Cost: one pass over the schedule, and memory for the rank's own tasks only.
 
+mod crossing;
+mod turns;
+mod waits;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::error::Result;
 use crate::ids::{NodeId, ids};
+use crate::number::wire::Wire;
 use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId, input, output};
-use crate::plan::{Collective, Plan, lower_for, step_number};
+use crate::plan::{Collective, Plan, lower_for};
 use crate::units::Time;
 use crate::{bail, misfit};
+use turns::turns;
+use waits::waits;
 
 ids! {
     /// A task of a program.
@@ -60,6 +67,8 @@ pub struct Program {
     pub element_bytes: u64,
     /// The elements of each rank's vector, or of the largest one where they are unlike.
     pub elements: u64,
+    /// The type in which the numbers cross lines; `None` if they cross as they are.
+    pub wire: Option<Wire>,
     /// The ranks that this one sends to or receives from, in order.
     pub peers: Vec<NodeId>,
     /// The tasks, in the order of the schedule.
@@ -72,6 +81,9 @@ pub struct Program {
     pub(super) turn: Vec<u64>,
     /// The bytes that each task moves, as ranges of the vector; beyond its end is scratch space.
     pub(super) pieces: Csr<Range<usize>>,
+    /// Whether each task carries values that are no partial sums, and so end alike on several ranks. Copies within the
+    /// rank's memory do so if numbers cross lines in another type, and results are sent from the copy.
+    pub(super) is_final: Vec<bool>,
     /// The place to which each task within the rank's memory writes.
     pub(super) local_target: HashMap<TaskId, usize>,
     /// How many tasks each task waits for.
@@ -188,11 +200,43 @@ impl Program {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(plan: &Plan, rank: NodeId, elements: u64, element_bytes: u64, overhead: Time) -> Result<Self> {
+        Self::crossing_as(None, plan, rank, elements, element_bytes, overhead)
+    }
+
+    /// Returns what [`Self::new`] does for numbers that cross lines as `wire`. They cross as they are all the same
+    /// where the ranks would not end with the same bits, as in exchanges, where each rank adds up by itself.
+    ///
+    /// # Errors
+    /// The errors of [`Self::new`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use treefold::planners::{self, Options};
+    /// # let ring = Arc::new(treefold::topology::from_spec("ring:4", None, None)?);
+    /// # let plan = planners::plan("ring", &ring, &Options::default())?;
+    /// use treefold::number::wire::Wire;
+    /// use treefold::run::program::Program;
+    /// use treefold::topology::NodeId;
+    /// use treefold::units::parse_time;
+    ///
+    /// let wire = Some(Wire::Int8);
+    /// let program = Program::crossing_as(wire, &plan, NodeId(2), 1024, 4, parse_time("0s")?)?;
+    /// assert_eq!((program.wire, program.mean_bytes), (wire, 260), "a quarter is a block, with its scale");
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn crossing_as(
+        wire: Option<Wire>,
+        plan: &Plan,
+        rank: NodeId,
+        elements: u64,
+        element_bytes: u64,
+        overhead: Time,
+    ) -> Result<Self> {
         if rank.0 >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
         }
-        let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
-        Ok(Self::of_schedule(plan, &schedule, rank, elements, element_bytes))
+        let (schedule, wire) = Self::lower_as(wire, plan, elements, element_bytes, overhead)?;
+        Ok(Self::of_schedule(plan, &schedule, rank, elements, element_bytes).crossing(wire, &schedule))
     }
 
     /// Returns the parts of all ranks.
@@ -213,8 +257,22 @@ impl Program {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn all(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Vec<Self>> {
-        let schedule = Self::lower(plan, elements, element_bytes, overhead)?;
-        let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes);
+        Self::all_crossing_as(None, plan, elements, element_bytes, overhead)
+    }
+
+    /// Returns the parts of all ranks, for numbers that cross lines as `wire`.
+    ///
+    /// # Errors
+    /// The errors of [`Self::new`].
+    pub fn all_crossing_as(
+        wire: Option<Wire>,
+        plan: &Plan,
+        elements: u64,
+        element_bytes: u64,
+        overhead: Time,
+    ) -> Result<Vec<Self>> {
+        let (schedule, wire) = Self::lower_as(wire, plan, elements, element_bytes, overhead)?;
+        let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes).crossing(wire, &schedule);
         Ok(plan.rank_ids().map(part).collect())
     }
 
@@ -240,7 +298,7 @@ impl Program {
         let before = if is_personalized { u64::from(rank) * elements } else { 0 };
         let mut places = Places::new(own_elements, plan.ranks(), before);
         let (pieces, local_target) = places.find(schedule, &own, rank, element_bytes);
-        let (waits, wakes) = wire(schedule, &own, &tasks, &pieces);
+        let (waits, wakes) = waits(schedule, &own, &tasks, &pieces);
         let given = input(plan, elements, rank);
         let first = if is_personalized { 0 } else { given.start };
         let outputs = outputs(plan, elements, rank, &places).into_iter();
@@ -250,10 +308,11 @@ impl Program {
             collective: plan.collective,
             element_bytes,
             elements,
+            wire: None,
             peers,
             turn: turns(plan, schedule, &own),
-            transfer: own,
             transfers: schedule.len(),
+            is_final: own.iter().map(|&id| schedule.op[id] == Op::Copy).collect(),
             local_target,
             waits,
             wakes,
@@ -263,6 +322,7 @@ impl Program {
             input: in_bytes(first..first + given.end - given.start, element_bytes),
             output: outputs.map(|range| in_bytes(range, element_bytes)).collect(),
             fingerprint: plan.fingerprint(),
+            transfer: own,
             tasks,
             pieces,
         }
@@ -291,9 +351,9 @@ impl Program {
         count
     }
 
-    /// Returns the bytes of a task's message.
+    /// Returns the bytes of a task's message, as it crosses lines.
     pub fn bytes(&self, task: TaskId) -> usize {
-        bytes_of(&self.pieces, task)
+        self.pieces.row(task).iter().map(|piece| self.bytes_crossing(piece)).sum()
     }
 
     /// Returns the bytes of the longest message.
@@ -326,42 +386,6 @@ fn tasks(schedule: &Schedule, own: &[TransferId], rank: NodeId, ranks: u32, peer
         (Op::Reduce | Op::Copy, [source, _]) => Task::Replace(number_of(source)),
     };
     own.iter().map(task).collect()
-}
-
-/// A dependency between two tasks of a rank. Wakes are ordered by the earlier task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Wake {
-    earlier: TaskId,
-    later: TaskId,
-}
-
-/// Returns how many tasks each task waits for, and the tasks that wait for it.
-fn wire(
-    schedule: &Schedule,
-    own: &[TransferId],
-    tasks: &[Task],
-    pieces: &Csr<Range<usize>>,
-) -> (Vec<u32>, Csr<TaskId>) {
-    let task_of = |id: &TransferId| own.binary_search(id).ok().map(TaskId::new);
-    let mut all: Vec<Wake> = Vec::new();
-    let mut last_sent: HashMap<usize, TaskId> = HashMap::new();
-    for ((later, id), task) in TaskId::first(own.len()).zip(own).zip(tasks) {
-        all.extend(schedule.dependencies.row(*id).iter().filter_map(task_of).map(|earlier| Wake { earlier, later }));
-        let starts = pieces.row(later).iter().map(|piece| piece.start);
-        match task {
-            Task::Send(_) => last_sent.extend(starts.map(|start| (start, later))),
-            Task::Replace(_) => {
-                let sends = starts.filter_map(|start| last_sent.get(&start));
-                all.extend(sends.map(|&earlier| Wake { earlier, later }));
-            }
-            Task::Reduce(_) | Task::Copy | Task::Add => {}
-        }
-    }
-    all.sort_unstable();
-    all.dedup();
-    let mut waits = vec![0; own.len()];
-    all.iter().for_each(|wake| waits[wake.later] += 1);
-    (waits, Csr::of_pairs(own.len(), all.iter().map(|wake| (wake.earlier.index(), wake.later))))
 }
 
 /// Returns the mean of the bytes of the messages that are sent.
@@ -404,36 +428,4 @@ fn outputs(plan: &Plan, elements: u64, rank: NodeId, places: &Places) -> Vec<Ran
         }
     }
     all
-}
-
-/// Returns the turn of each transfer of `own`: by phase, then by step, then by how far its tree has progressed.
-fn turns(plan: &Plan, schedule: &Schedule, own: &[TransferId]) -> Vec<u64> {
-    let spans: Vec<Vec<Range<u64>>> =
-        plan.phases.iter().map(|phase| spans_of(plan, phase.trees.clone(), schedule)).collect();
-    let turn = |&id: &TransferId| {
-        let (phase, step) = (schedule.phase[id], schedule.step[id]);
-        let streamed = plan.phases[phase as usize].pace.is_stream() && !plan.collective.is_personalized();
-        let first = schedule.pieces.row(id).first().map_or(0, |piece| piece.start);
-        let progress = if streamed { progress(&spans[phase as usize], first) } else { 0 };
-        u64::from(phase) << 48 | u64::from(step_number(step)) << 32 | u64::from(progress)
-    };
-    own.iter().map(turn).collect()
-}
-
-fn spans_of(plan: &Plan, trees: Range<usize>, schedule: &Schedule) -> Vec<Range<u64>> {
-    let at = |unit| crate::plan::schedule::cut(schedule.elements, plan.units, unit);
-    let mut spans: Vec<Range<u64>> = plan.trees[trees]
-        .iter()
-        .map(|tree| at(tree.span.start)..at(tree.span.end))
-        .filter(|span| !span.is_empty())
-        .collect();
-    spans.sort_unstable_by_key(|span| span.start);
-    spans
-}
-
-/// Returns how much of its tree's span lies before `element`, as a part of 2^32.
-fn progress(spans: &[Range<u64>], element: u64) -> u32 {
-    let next = spans.partition_point(|span| span.start <= element);
-    let Some(span) = next.checked_sub(1).map(|last| &spans[last]) else { return 0 };
-    ((u128::from(element - span.start) << 32) / u128::from(span.end - span.start)) as u32
 }

@@ -307,7 +307,7 @@ impl Mesh {
                 let theirs = String::from_utf8_lossy(body);
                 self.give_up(format!(
                     "the ranks disagree: {them} runs {theirs}, {us} runs {ours}; give all ranks the same size, type, \
-                     operator and plan"
+                     operator, wire type and plan"
                 ))
             }
             (Kind::Start, Some(_)) => {

@@ -195,11 +195,11 @@ const HOME: &str = "127.0.0.1";
 
 /// Meshes of `ranks` ranks in this process, all connected.
 pub fn meshes(ranks: u32) -> Vec<Mesh> {
-    meshes_with(ranks, 1)
+    meshes_over(ranks, 1)
 }
 
-/// Meshes whose connections have so many streams; those to rank 0 have one more each time.
-fn meshes_with(ranks: u32, streams: usize) -> Vec<Mesh> {
+/// Meshes of `ranks` ranks in this process, whose connections have so many streams; those to rank 0 have more.
+pub fn meshes_over(ranks: u32, streams: usize) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
     let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
     let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
@@ -262,7 +262,7 @@ fn operations_over_tcp_follow_each_other_without_a_barrier() {
 #[test]
 fn messages_over_several_streams_are_joined_in_place() {
     for streams in [2, 5] {
-        let mut meshes = meshes_with(4, streams);
+        let mut meshes = meshes_over(4, streams);
         let plans = [ring(4, false), ring(4, true)];
         let size = |round: u64| 1 + round * 250_007 % 900_000;
         let found = together(&mut meshes, |rank, mesh| {
@@ -281,7 +281,7 @@ fn messages_over_several_streams_are_joined_in_place() {
 /// Control messages come before what is sent later, whichever stream that takes.
 #[test]
 fn what_a_rank_announces_before_an_operation_is_known_at_its_end() {
-    let mut meshes = meshes_with(3, 4);
+    let mut meshes = meshes_over(3, 4);
     let plan = ring(3, true);
     together(&mut meshes, |rank, mesh| {
         let mut last = None;

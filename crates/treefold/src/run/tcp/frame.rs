@@ -3,6 +3,7 @@
 use crate::bail;
 use crate::error::Result;
 use crate::ids::NodeId;
+use crate::number::wire::Wire;
 use crate::number::{Number, Operator};
 use crate::plan::Collective;
 use crate::plan::schedule::TransferId;
@@ -119,14 +120,15 @@ pub struct Signature {
     fingerprint: u64,
     elements: u64,
     number: Number,
+    wire: Option<Wire>,
     operator: Operator,
 }
 
 impl Signature {
     /// Returns what a rank with this program computes.
     pub fn new(program: &Program, number: Number, operator: Operator) -> Self {
-        let Program { collective, fingerprint, elements, .. } = *program;
-        Self { collective, fingerprint, elements, number, operator }
+        let Program { collective, fingerprint, elements, wire, .. } = *program;
+        Self { collective, fingerprint, elements, number, wire, operator }
     }
 
     /// Returns the signature as plain text, for the body of a frame.
@@ -137,11 +139,15 @@ impl Signature {
 
 impl std::fmt::Display for Signature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { collective, fingerprint, elements, number, operator } = self;
+        let Self { collective, fingerprint, elements, number, wire, operator } = self;
         write!(f, "{collective}")?;
         if collective.reduces() {
             write!(f, " '{}'", operator.name())?;
         }
-        write!(f, " of {elements} {} by plan {fingerprint:016x}", number.name())
+        write!(f, " of {elements} {}", number.name())?;
+        if let Some(wire) = wire {
+            write!(f, " as {}", wire.name())?;
+        }
+        write!(f, " by plan {fingerprint:016x}")
     }
 }

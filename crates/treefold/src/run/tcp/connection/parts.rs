@@ -48,15 +48,16 @@ impl Parts {
 }
 
 impl Connection {
-    /// Returns the next part to send to the peer: a whole message if there is one stream only; `None` if there is
-    /// nothing to send, or if the peer must begin the operation first.
+    /// Returns the next part to send to the peer: a whole message if there is one stream only, and nothing to encode;
+    /// `None` if there is nothing to send, or if the peer must begin the operation first.
     pub(super) fn next_part(&mut self, operation: &mut Operation<'_>, peer: PeerId, streams: usize) -> Option<Part> {
         let (task, from) = match self.parts.cut {
             Some(cut) => cut,
             None => (self.next_message(operation, peer)?, 0),
         };
         let whole = operation.bytes(task);
-        let length = if streams == 1 { whole } else { (whole - from).min(PART) };
+        let is_whole = streams == 1 && !operation.is_encoded();
+        let length = if is_whole { whole } else { operation.whole_blocks(task, from, PART) };
         if from == 0 && length < whole {
             self.parts.left.insert(task, whole);
         }

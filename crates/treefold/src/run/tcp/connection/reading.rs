@@ -34,7 +34,7 @@ impl Coming {
 enum Use {
     /// The body is added to the vector, or copied into it, as it comes.
     Take(TaskId),
-    /// The body is kept whole until the operation may use it.
+    /// The body is kept whole until the operation may use it; one that has to be decoded is always kept.
     Park(TaskId),
     /// The body is kept whole for the caller.
     Keep,
@@ -49,7 +49,8 @@ impl Frame {
     pub(super) fn task_of(&self, operation: &Operation<'_>, peer: PeerId) -> Option<TaskId> {
         let task = operation.receiver(peer, self.message())?;
         let is_within = self.from.checked_add(self.length).is_some_and(|end| end <= operation.bytes(task) as u64);
-        (is_within && operation.is_at_element(self.from)).then_some(task)
+        let is_whole = is_within && [self.from, self.from + self.length].iter().all(|&at| operation.may_cut(task, at));
+        is_whole.then_some(task)
     }
 }
 
@@ -111,6 +112,10 @@ impl Stream {
     ) -> Option<Received> {
         match (used, work) {
             (Use::Take(task), Some((operation, _))) => operation.has_taken(task, frame.length as usize),
+            (Use::Park(task), Some((operation, _))) if operation.may_use(task) => {
+                operation.take(task, frame.from as usize, self.body.bytes());
+                operation.has_taken(task, frame.length as usize);
+            }
             (Use::Park(task), Some((operation, _))) => {
                 operation.park(task, frame.from as usize, std::mem::take(&mut self.body));
             }
@@ -151,7 +156,8 @@ impl Stream {
             Kind::Data => {
                 let (operation, peer) = work.as_mut()?;
                 let task = frame.task_of(operation, *peer)?;
-                if operation.may_use(task) { Use::Take(task) } else { Use::Park(task) }
+                let is_used_at_once = operation.may_use(task) && !operation.is_encoded();
+                if is_used_at_once { Use::Take(task) } else { Use::Park(task) }
             }
         };
         self.body.resize(match used {

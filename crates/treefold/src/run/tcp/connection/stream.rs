@@ -37,6 +37,8 @@ pub struct Stream {
     /// The bytes of the first of them that have gone.
     queue_done: usize,
     sending: Option<Sending>,
+    /// The memory of the last part whose numbers were encoded.
+    spare: Message,
     /// The bytes of the frame of a probe that have gone.
     probe_done: usize,
     /// The bytes that the kernel keeps unsent.
@@ -59,6 +61,8 @@ struct Sending {
     part: Part,
     header: [u8; HEADER],
     done: usize,
+    /// Its body, if its numbers are encoded.
+    encoded: Option<Message>,
 }
 
 impl Stream {
@@ -71,6 +75,7 @@ impl Stream {
             queue: VecDeque::new(),
             queue_done: 0,
             sending: None,
+            spare: Message::default(),
             probe_done: 0,
             unsent: 0,
             burst: (!is_near).then_some(BURST),
@@ -154,7 +159,7 @@ impl Stream {
             } else if let Some((operation, peer, sequence)) = &mut work {
                 if self.sending.is_none() {
                     let Some(part) = pair.next_part(operation, *peer, streams) else { break };
-                    self.sending = Some(Sending::of(part, operation, *sequence));
+                    self.sending = Some(Sending::of(part, operation, *sequence, &mut self.spare));
                 }
                 self.write_part(pair, operation)
             } else if frames > 0 && pair.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now())) {
@@ -210,8 +215,7 @@ impl Stream {
         let (mut count, mut bytes) = (0, 0);
         let most = self.burst.map_or(usize::MAX, |burst| burst - self.in_burst);
         let room = most.min(header.len() + length - body);
-        let pieces = operation.payload(task, from + body);
-        for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(pieces) {
+        for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(sending.rest(operation)) {
             if count == SLICES || bytes == room {
                 break;
             }
@@ -227,8 +231,8 @@ impl Stream {
         self.in_burst = if written == most { 0 } else { self.in_burst + written };
         pair.moved += written as u64;
         if sending.done == HEADER + length {
-            let part = sending.part;
-            self.sending = None;
+            let Sending { part, encoded, .. } = self.sending.take().expect("a part is being written");
+            self.spare = encoded.unwrap_or_default();
             if pair.parts.end(part) {
                 operation.end(task);
             }
@@ -238,11 +242,10 @@ impl Stream {
 
     /// Gives up an operation, as [`Connection::give_up`] does.
     pub fn give_up(&mut self, operation: &Operation<'_>) {
-        if let Some(Sending { part, header, done }) = self.sending.take() {
-            let mut rest = header[done.min(HEADER)..].to_vec();
-            let left = HEADER + part.length - done.max(HEADER);
-            let end = rest.len() + left;
-            for piece in operation.payload(part.task, part.from + done.saturating_sub(HEADER)) {
+        if let Some(sending) = self.sending.take() {
+            let mut rest = sending.header[sending.done.min(HEADER)..].to_vec();
+            let end = rest.len() + HEADER + sending.part.length - sending.done.max(HEADER);
+            for piece in sending.rest(operation) {
                 rest.extend(&piece[..piece.len().min(end - rest.len())]);
             }
             self.queue.push_front(rest);
@@ -252,9 +255,24 @@ impl Stream {
 }
 
 impl Sending {
-    fn of(part: Part, operation: &Operation<'_>, sequence: u32) -> Self {
+    /// Begins to send a part; numbers that cross lines in another type are encoded, in memory that `spare` has.
+    fn of(part: Part, operation: &mut Operation<'_>, sequence: u32, spare: &mut Message) -> Self {
         let frame = Frame::new(Kind::Data, sequence, operation.transfer(part.task).0, NodeId(0));
         let frame = Frame { from: part.from as u64, length: part.length as u64, ..frame };
-        Self { part, header: frame.to_bytes(), done: 0 }
+        let encoded = operation.is_encoded().then(|| {
+            let mut encoded = std::mem::take(spare);
+            encoded.resize(part.length);
+            operation.copy_payload(part.task, part.from, encoded.bytes_mut());
+            encoded
+        });
+        Self { part, header: frame.to_bytes(), done: 0, encoded }
+    }
+
+    /// Returns the bytes of the body that have not left, piece by piece, and all that follow them in the message.
+    fn rest<'a>(&'a self, operation: &'a Operation<'_>) -> impl Iterator<Item = &'a [u8]> {
+        let done = self.done.saturating_sub(HEADER);
+        let encoded = self.encoded.as_ref().map(|encoded| &encoded.bytes()[done..]);
+        let pieces = if encoded.is_some() { 0 } else { usize::MAX };
+        encoded.into_iter().chain(operation.payload(self.part.task, self.part.from + done).take(pieces))
     }
 }

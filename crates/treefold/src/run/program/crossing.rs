@@ -1,0 +1,132 @@
+//! Numbers that cross lines in another type than the vector's: whether all ranks end alike, and where blocks begin.
+//!
+//! A result is passed on from rank to rank, and each decodes and encodes it. It stays the same if its blocks are the
+//! same in all messages. So no block crosses an end of a piece of any message that carries results.
+//! Cost: one sort of the ends of all such pieces.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::{Program, Task, TaskId};
+use crate::error::Result;
+use crate::number::wire::Wire;
+use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId};
+use crate::plan::{Collective, Plan};
+use crate::units::Time;
+
+impl Program {
+    /// Lowers a plan for numbers that cross lines as `wire`, or as they are where the ranks would not end alike.
+    pub(super) fn lower_as(
+        wire: Option<Wire>,
+        plan: &Plan,
+        elements: u64,
+        element_bytes: u64,
+        overhead: Time,
+    ) -> Result<(Schedule, Option<Wire>)> {
+        if let Some(wire) = wire {
+            let schedule = Self::lower(plan, elements, wire.element_bytes() as u64, overhead)?;
+            if ends_alike(plan, &schedule) {
+                return Ok((schedule, Some(wire)));
+            }
+        }
+        Ok((Self::lower(plan, elements, element_bytes, overhead)?, None))
+    }
+
+    /// Lets the numbers cross lines as `wire`.
+    pub(super) fn crossing(mut self, wire: Option<Wire>, schedule: &Schedule) -> Self {
+        if wire.is_none() {
+            return self;
+        }
+        self.wire = wire;
+        let (cuts, copies) = (cuts(schedule), copies_of_results(schedule, self.ranks));
+        let is_final = |&id: &TransferId| match schedule.op[id] {
+            Op::Copy => true,
+            Op::Local => copies.contains(&schedule.target[id]),
+            Op::Reduce | Op::LocalReduce => false,
+        };
+        self.is_final = self.transfer.iter().map(is_final).collect();
+        let mut cut_pieces = Csr::default();
+        for (task, &id) in TaskId::first(self.tasks.len()).zip(&self.transfer) {
+            let pieces = self.pieces.row(task).iter().zip(schedule.pieces.row(id));
+            let cuts = if self.is_final[task] { &cuts[..] } else { &[] };
+            cut_pieces.push_row(pieces.flat_map(|(place, piece)| cut_up(place, piece, cuts, self.element_bytes)));
+        }
+        self.pieces = cut_pieces;
+        let is_send = |task: &TaskId| matches!(self.tasks[*task], Task::Send(_));
+        let sends: Vec<usize> = TaskId::first(self.tasks.len()).filter(is_send).map(|task| self.bytes(task)).collect();
+        self.mean_bytes = sends.iter().sum::<usize>() / sends.len().max(1);
+        self
+    }
+
+    /// Returns the bytes of a piece as it crosses lines.
+    pub(in crate::run) fn bytes_crossing(&self, piece: &Range<usize>) -> usize {
+        let bytes = piece.end - piece.start;
+        self.wire.map_or(bytes, |wire| wire.bytes(bytes / self.element_bytes as usize))
+    }
+
+    /// Returns the bytes of an element as it crosses lines, without its part of a block's scale.
+    pub fn element_bytes_crossing(&self) -> u64 {
+        self.wire.map_or(self.element_bytes, |wire| wire.element_bytes() as u64)
+    }
+}
+
+/// Returns whether all ranks that have a value at the end have the one that its sender has, too. In an all-reduce, that
+/// is so if all but one rank are sent each element of the result.
+fn ends_alike(plan: &Plan, schedule: &Schedule) -> bool {
+    let ranks = plan.ranks();
+    let copies = || schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
+    if plan.collective == Collective::ReduceScatter || plan.collective == Collective::Reduce {
+        return true;
+    }
+    let local = copies_of_results(schedule, ranks);
+    let adds = |id: &TransferId| matches!(schedule.op[*id], Op::Reduce | Op::LocalReduce);
+    let has_sums = schedule.ids().filter(adds).any(|id| local.contains(&schedule.target[id]));
+    if has_sums || copies().any(|id| schedule.target[id].rank(ranks).is_none()) {
+        return false;
+    }
+    if plan.collective != Collective::AllReduce {
+        return true;
+    }
+    let mut steps: Vec<(u64, i64)> = Vec::new();
+    for id in copies() {
+        steps.extend(schedule.pieces.row(id).iter().flat_map(|piece| [(piece.start, 1), (piece.end, -1)]));
+    }
+    steps.sort_unstable();
+    let wanted = i64::from(ranks) - 1;
+    let (mut at, mut count, mut is_all) = (0, 0, true);
+    for (element, step) in steps {
+        is_all &= element == at || count == wanted;
+        (at, count) = (element, count + step);
+    }
+    is_all && (at == schedule.elements || wanted == 0)
+}
+
+/// Returns the buffers that are no vectors, but local copies of results, from which they are sent.
+fn copies_of_results(schedule: &Schedule, ranks: u32) -> HashSet<BufferId> {
+    let copies = schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
+    copies.map(|id| schedule.source[id]).filter(|buffer| buffer.rank(ranks).is_none()).collect()
+}
+
+/// Returns where pieces of results begin and end, in order.
+fn cuts(schedule: &Schedule) -> Vec<u64> {
+    let copies = schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
+    let mut cuts: Vec<u64> =
+        copies.flat_map(|id| schedule.pieces.row(id).iter().flat_map(|piece| [piece.start, piece.end])).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+/// Cuts the place of a piece where the piece is cut.
+fn cut_up<'a>(
+    place: &'a Range<usize>,
+    piece: &'a Range<u64>,
+    cuts: &'a [u64],
+    element_bytes: u64,
+) -> impl Iterator<Item = Range<usize>> + 'a {
+    let first = cuts.partition_point(|&cut| cut <= piece.start);
+    let inner = cuts[first..].iter().copied().take_while(|&cut| cut < piece.end);
+    let at = move |cut: u64| place.start + ((cut - piece.start) * element_bytes) as usize;
+    let mut start = place.start;
+    inner.map(at).chain([place.end]).map(move |end| std::mem::replace(&mut start, end)..end)
+}
