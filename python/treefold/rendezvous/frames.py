@@ -3,7 +3,6 @@
 A frame is data, never code, and its reader says how much it takes.
 """
 
-import hmac
 import json
 import socket
 import struct
@@ -59,15 +58,6 @@ def receive_exactly(connection: socket.socket, count: int) -> bytearray:
             raise EOFError
         done += received
     return data
-
-
-def carries(header: Header, key: str, secret: str) -> bool:
-    """Return whether a header that anybody may have sent has `secret` under `key`."""
-    claimed = header.get(key)
-    if not isinstance(claimed, str):
-        return False
-    # A foreign text may hold what UTF-8 cannot.
-    return hmac.compare_digest(claimed.encode(errors="surrogatepass"), secret.encode(errors="surrogatepass"))
 
 
 def _packed(header: Header, body: bytes) -> bytes:

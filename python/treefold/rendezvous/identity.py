@@ -1,6 +1,5 @@
 """A worker's name, and the address on which the others reach it."""
 
-import hashlib
 import os
 import socket
 from collections.abc import Sequence
@@ -8,12 +7,12 @@ from contextlib import suppress
 
 from treefold import environment
 from treefold.errors import TreefoldError
-from treefold.rendezvous import validation
+from treefold.rendezvous import challenge, validation
 from treefold.rendezvous.meeting import LOOPBACK, Rendezvous, blame, leaving_together
 from treefold.rendezvous.sockets import address_of, own_address_towards
 from treefold.text import message, some, visible
 
-_HELLO: dict[str, validation.Schema] = {"error": str, "job": str, "machine": str}
+_HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_number, "machine": str}
 """The schema of what each worker says of its variables when it arrives."""
 
 
@@ -32,12 +31,16 @@ def introduce(meeting: Rendezvous, interface: str | None) -> None:
         meeting.name, meeting._address = own_name(), listening_address(interface)
     except TreefoldError as own:
         error = str(own)
-    hello = {"error": error, "job": _digest(environment.value("TREEFOLD_JOB")), "machine": _machine()}
+    meeting._secret = challenge.word_bytes(environment.value("TREEFOLD_JOB"))
+    hello = {"error": error, "number": challenge.number(), "machine": _machine()}
     hellos = validation.exchange(meeting.exchange, hello, _HELLO)
+    # What tells words apart without telling them.
+    digest = challenge.digest_of_word(meeting._secret, [each["number"] for each in hellos])
+    digests = validation.exchange(meeting.exchange, digest, str)
     with leaving_together(meeting):
         if blamed := blame([each["error"] for each in hellos], "worker"):
             raise TreefoldError(blamed)
-        _check_jobs([each["job"] for each in hellos])
+        _check_jobs(digests)
     if meeting._address is None:
         meeting._address = _guessed_address([visible(each["machine"]) for each in hellos], meeting.rank)
 
@@ -50,11 +53,6 @@ def _check_jobs(digests: Sequence[str]) -> None:
             f"worker{plural} {some(map(str, others), 8)} {have} another TREEFOLD_JOB than worker 0, or only one of the "
             "two has one; give all workers of a job the same word, or none"
         )
-
-
-def _digest(secret: str) -> str:
-    """Return what tells secret words apart without telling them."""
-    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def own_name() -> str | None:

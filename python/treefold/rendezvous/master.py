@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from treefold import environment
 from treefold.errors import DeadlineError, PeerError, TreefoldError, of_kind
 from treefold.limits import soft_limit
+from treefold.rendezvous.challenge import StrangerError, introduce, word_bytes
 from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
 from treefold.rendezvous.identity import listening_address, own_name
@@ -101,7 +102,8 @@ def from_master(
     own_address, name = listening_address(interface), own_name()
     enter = _serve if rank == 0 else _join
     connection = enter(_Member(rank, size, name, address, port, timeout_s), _job(job))
-    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, own_address or connection.address)
+    address = own_address or connection.address
+    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, word_bytes(_job(job).word))
     try:
         meeting.exchange(b"")
     except BaseException:
@@ -183,7 +185,7 @@ def _join(member: _Member, job: _Job) -> _Connection:
 
 def _admitted(member: _Member, job: _Job) -> socket.socket:
     """Return a connection to worker 0, on which it has accepted this worker's rank."""
-    hello = {"job": job.word, "rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
+    hello = {"rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
     deadline = time.monotonic() + member.timeout_s
     while True:
         connection = _called(member, deadline)
@@ -191,7 +193,8 @@ def _admitted(member: _Member, job: _Job) -> socket.socket:
             with _failures_of_worker_0(member):
                 # Worker 0 names the missing ones when time is over; this timeout only counts if it is silent itself.
                 connection.settimeout(member.timeout_s + _SLACK_S)
-                if _is_admitted(connection, hello, is_last=time.monotonic() + _RETRY_S > deadline):
+                is_last = time.monotonic() + _RETRY_S > deadline
+                if _is_admitted(connection, hello, word_bytes(job.word), is_last):
                     return connection
         except BaseException:
             connection.close()
@@ -212,12 +215,13 @@ def _called(member: _Member, deadline: float) -> socket.socket:
         ) from None
 
 
-def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> bool:
+def _is_admitted(connection: socket.socket, hello: Header, secret: bytes, is_last: bool) -> bool:
     """Say hello; return False if other callers crowd this worker out, so that it has to call again."""
     try:
-        send_frame(connection, hello)
-        while "still" in (answer := receive_frame(connection, 0)[0]):
+        answer = introduce(connection, hello, secret) or receive_frame(connection, 0)[0]
+        while "still" in answer:
             send_frame(connection, {"here": True})
+            answer = receive_frame(connection, 0)[0]
     except (ConnectionError, EOFError):
         if is_last:
             raise
@@ -237,6 +241,8 @@ def _failures_of_worker_0(member: _Member) -> Iterator[None]:
         yield
     except TreefoldError:  # of which worker 0 has told
         raise
+    except StrangerError:
+        raise TreefoldError(f"{where} does not know this job's word; give all workers the same TREEFOLD_JOB") from None
     except FrameError:
         raise TreefoldError(f"{where} is not a worker of treefold; choose another MASTER_PORT") from None
     except TimeoutError:

@@ -1,7 +1,7 @@
 """Worker 0 serves the ranks of other processes with one thread, however many callers there are.
 
-Each caller says a job word, a rank and a size. A wrong word is refused. Where the job has a secret word, any other
-mistake is the job's own, and all workers get it as an error at once. Without a secret word anybody may have made the
+Each caller claims a rank and a size, and proves that it knows the job's word. One that does not is refused. Where that
+word is secret, any mistake is the job's own, and all workers get it as an error at once. Without a secret word anybody may have made the
 mistake: the caller is refused, and the workers hear of it only if they wait in vain. If a rank is claimed again before
 all have come, every claimant is asked whether it is still there: the rank goes to the first that answers, because
 workers answer at once and foreign callers need not.
@@ -16,7 +16,8 @@ from functools import partial
 
 from treefold.errors import PeerError, TreefoldError, kind_of
 from treefold.rendezvous.admission import POLL_S, REFUSAL_S, Admission, Caller
-from treefold.rendezvous.frames import FrameError, FrameStream, Header, carries
+from treefold.rendezvous.challenge import word_bytes
+from treefold.rendezvous.frames import FrameError, FrameStream, Header
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
 from treefold.text import visible
 
@@ -46,9 +47,9 @@ class Server:
     """A hub behind a listener; everything happens in one thread."""
 
     def __init__(self, hub: Hub, listener: socket.socket, job: str, has_secret: bool):
-        self._hub, self._job, self._has_secret = hub, job, has_secret
+        self._hub, self._has_secret = hub, has_secret
         self._ready = selectors.DefaultSelector()
-        self._admission = Admission(self._ready, listener, _HELLO_S, self._handle_hello)
+        self._admission = Admission(self._ready, listener, _HELLO_S, word_bytes(job), self._handle_hello)
         self._workers: dict[int, _Worker] = {}
         self._waiting: dict[int, list[_Worker]] = {}
         """The workers that wait for the blobs of each round."""
@@ -145,11 +146,6 @@ class Server:
 
     def _introduction(self, hello: Header, address: str) -> tuple[int, int, str]:
         """Return a worker's rank, the size of the group as this worker knows it, and its name for errors."""
-        if not carries(hello, "job", self._job):
-            raise FrameError(
-                "this is another job's rendezvous; give each job its own MASTER_PORT, and all of its workers the same "
-                "TREEFOLD_JOB"
-            )
         rank, size, name = hello.get("rank"), hello.get("size"), hello.get("name")
         sane = range(-_MOST, _MOST)
         if type(rank) is not int or type(size) is not int or rank not in sane or size not in sane:

@@ -1,6 +1,5 @@
 """How workers join a group: they agree on a plan, connect, and run it together."""
 
-import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from treefold._core import Mesh, Plan, Topology, message_cost
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import TreefoldError
-from treefold.rendezvous import Rendezvous, local, validation
+from treefold.rendezvous import Rendezvous, challenge, local, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
 from treefold.runtime.agreement import agreed_plans
@@ -30,7 +29,7 @@ class _Agreed(NamedTuple):
     plan: Plan
     mapping: RankMapping
     timeouts: Timeouts
-    token: int
+    key: bytes
     """A secret by which the workers know each other's connections."""
 
 
@@ -106,11 +105,11 @@ def form(
     check_adapt(adapt)
     if adapt and engine is not None:
         raise TreefoldError("adapt works over TCP only, and an engine was given; drop one of the two")
-    hello = {"name": meeting.name, "token": secrets.randbits(63)}
-    schema = {"name": lambda value: value is None or validation.is_name(value), "token": validation.is_count}
+    hello = {"name": meeting.name, "number": challenge.number()}
+    schema = {"name": lambda value: value is None or validation.is_name(value), "number": challenge.is_number}
     hellos = validation.exchange(meeting.exchange, hello, schema)
     mapping = map_ranks([hello["name"] for hello in hellos], plan.topology)
-    agreed = _Agreed(plan, mapping, timeouts, hellos[0]["token"])
+    agreed = _Agreed(plan, mapping, timeouts, meeting.key_from([hello["number"] for hello in hellos]))
     with ExitStack() as undo:
         if engine is None:
             group = _over_tcp(undo, meeting, agreed, adapt)
@@ -174,7 +173,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     rank = agreed.mapping.rank_of_worker[meeting.rank]
 
     def listening() -> tuple[Mesh, float]:
-        mesh = Mesh(rank, meeting.size, meeting.address, agreed.token)
+        mesh = Mesh(rank, meeting.size, meeting.address, agreed.key)
         undo.callback(mesh.close)
         return mesh, message_cost()
 

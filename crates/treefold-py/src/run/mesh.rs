@@ -84,10 +84,11 @@ impl Mesh {
 
 #[pymethods]
 impl Mesh {
-    /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one token.
+    /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one key of
+    /// 32 bytes.
     #[new]
-    fn new(rank: u32, ranks: u32, address: IpAddr, token: u64) -> PyResult<Self> {
-        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, token).map_err(raise)?;
+    fn new(rank: u32, ranks: u32, address: IpAddr, key: [u8; tcp::KEY_BYTES]) -> PyResult<Self> {
+        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, &key).map_err(raise)?;
         let waker = mesh.waker();
         Ok(Self {
             inner: Mutex::new(Inner { mesh, scratch: Vec::new() }),

@@ -7,12 +7,14 @@
 //! report lost ranks and operations that are given up, and they carry the messages of the layer above.
 
 mod between;
+mod callers;
 mod connection;
 mod control;
 mod faults;
 mod frame;
 mod join;
 mod probe;
+mod proof;
 mod reunion;
 mod usage;
 mod watch;
@@ -41,6 +43,8 @@ pub use faults::{Failure, Pair};
 pub use frame::Signature;
 use frame::{Frame, Kind};
 pub use join::message_cost;
+pub use proof::KEY_BYTES;
+use proof::Key;
 use reunion::Reunions;
 use watch::Watch;
 
@@ -76,7 +80,7 @@ pub struct Mesh {
     poll: Poll,
     waker: Arc<Waker>,
     listener: TcpListener,
-    token: u64,
+    key: Key,
     address: SocketAddr,
     /// The connection to each rank.
     connections: Vec<Option<Connection>>,
@@ -144,7 +148,7 @@ impl Mesh {
     /// # let line = Arc::new(from_spec("line:2", None, None)?);
     /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
     /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
-    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), 7);
+    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), &[7; 32]);
     /// let mut meshes = [listen(NodeId(0))?, listen(NodeId(1))?];
     /// let peers = [(NodeId(0), meshes[0].address()), (NodeId(1), meshes[1].address())];
     /// let mut vectors = [[1; 4], [2; 4]];
