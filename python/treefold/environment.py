@@ -12,6 +12,8 @@ VARIABLES = {
     "are ignored and worker r is rank r",
     "TREEFOLD_INTERFACE": "the interface to listen on, by name or address; if not set, the one towards MASTER_ADDR",
     "TREEFOLD_JOB": "a secret word that only the workers of one job share; a worker with another one gets an error",
+    "TREEFOLD_TLS": "the folder of this worker's site that `treefold certificates` has made: workers then encrypt what "
+    "they send and show each other certificates; if not set, nothing is encrypted",
     "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec; each process group plans for its own part of it",
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",

@@ -6,6 +6,7 @@ A listening port can be called by anybody, and most of what follows protects the
 import errno
 import selectors
 import socket
+import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ from functools import partial
 from treefold.errors import TreefoldError, kind_of
 from treefold.rendezvous.challenge import Challenge, answer_to, challenge
 from treefold.rendezvous.frames import FrameError, FrameStream, Header
+from treefold.rendezvous.tls import FIRST_BYTE, Credentials, failure
 
 MOST_CALLERS = 128
 """How many callers may wait; beyond that one of them is dropped. A process may have as few as 256 open files."""
@@ -28,6 +30,10 @@ _STRANGER = (
     "this is another job's rendezvous; give each job its own MASTER_PORT, and all of its workers the same TREEFOLD_JOB"
 )
 
+_NO_TLS = "the workers of this job speak TLS; set TREEFOLD_TLS on all workers, or on none"
+_TLS = "the workers of this job do not speak TLS; set TREEFOLD_TLS on all workers, or on none"
+_MOST_MISHAPS = 3
+
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -39,6 +45,7 @@ class Caller:
         self.until = until
         """The time at which this caller is dropped."""
         self.is_refused = False
+        self.has_begun = False
         self.asked: Challenge | None = None
         """What it claims, and what it has been asked to prove that."""
         self.is_proven = False
@@ -59,6 +66,7 @@ class Admission:
         timeout_s: float,
         secret: bytes,
         on_hello: Callable[[Caller, Header], None],
+        credentials: Credentials | None = None,
     ) -> None:
         """Begin to accept callers.
 
@@ -69,10 +77,14 @@ class Admission:
             secret: What callers have to know.
             on_hello: A function that gets each caller that has proven what it claims, with its claims, and admits it,
                 refuses it or leaves it waiting; it then gets the later frames of a caller that waits, too.
+            credentials: With them, callers have to show certificates.
 
         """
         self._ready, self._listener = ready, listener
         self._timeout_s, self._secret, self._on_hello = timeout_s, secret, on_hello
+        self._credentials = credentials
+        self.mishaps: list[str] = []
+        """What has kept callers from speaking TLS as all do, since this list was emptied last."""
         self.callers: dict[Caller, None] = {}
         """The waiting callers, in the order in which they came."""
         listener.setblocking(False)
@@ -120,13 +132,44 @@ class Admission:
                 self.drop(caller)
             return
         try:
-            frame = caller.stream.receive(0)
-            if frame is not None:
+            if self._speaks_as_all(caller) and (frame := caller.stream.receive(0)) is not None:
                 self._hear(caller, frame[0])
         except FrameError as error:
             self.refuse(caller, str(error))
+        except ssl.SSLError as error:
+            self._note(f"a caller at {caller.address} {failure(error)}")
+            self.drop(caller)
         except (OSError, EOFError):
             self.drop(caller)
+
+    def _speaks_as_all(self, caller: Caller) -> bool:
+        """Look at a caller's first byte, and secure the connection; return False if it has not come.
+
+        Raises:
+            FrameError: If the caller speaks TLS and the others do not, or the other way round.
+
+        """
+        if caller.has_begun:
+            return True
+        try:
+            first = caller.stream.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        if not first:
+            raise EOFError
+        caller.has_begun = True
+        if (first == FIRST_BYTE) != (self._credentials is not None):
+            only = "does not speak TLS, and the others do" if self._credentials else "speaks TLS, and the others do not"
+            self._note(f"a caller at {caller.address} {only}; set TREEFOLD_TLS on all workers, or on none")
+            raise FrameError(_NO_TLS if self._credentials else _TLS)
+        if self._credentials is not None:
+            self._ready.unregister(caller.stream.connection)
+            caller.stream = FrameStream(self._credentials.accept(caller.stream.connection))
+            self._ready.register(caller.stream.connection, selectors.EVENT_READ, partial(self._read, caller))
+        return True
+
+    def _note(self, mishap: str) -> None:
+        self.mishaps = [*self.mishaps[1 - _MOST_MISHAPS :], mishap]
 
     def _hear(self, caller: Caller, said: Header) -> None:
         """Challenge a caller, or check its proof; pass on what a caller says that has proven its claims."""

@@ -10,6 +10,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+from treefold.rendezvous.tls import WANTED
+
 Header = dict[str, Any]
 
 _PREFIX = struct.Struct("!4sIQ")
@@ -108,7 +110,7 @@ class FrameStream:
         while len(self._received) < self._expected:
             try:
                 more = self.connection.recv(min(self._expected - len(self._received), _PART_BYTES))
-            except BlockingIOError:
+            except WANTED:
                 return None
             if not more:
                 raise EOFError
@@ -137,7 +139,7 @@ class FrameStream:
         while self._unsent:
             try:
                 sent = self.connection.send(self._unsent[0])
-            except BlockingIOError:
+            except WANTED:
                 return False
             self._unsent[0] = self._unsent[0][sent:]
             if not self._unsent[0]:
@@ -155,7 +157,7 @@ class FrameStream:
             self.connection.shutdown(socket.SHUT_WR)
             while self.connection.recv(_PART_BYTES):
                 pass
-        except BlockingIOError:
+        except WANTED:
             return False
         except OSError:
             pass

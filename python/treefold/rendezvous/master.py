@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,10 +15,11 @@ from treefold.limits import soft_limit
 from treefold.rendezvous.challenge import StrangerError, introduce, word_bytes
 from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
-from treefold.rendezvous.identity import listening_address, own_name
+from treefold.rendezvous.identity import listening_address, own_credentials, own_name
 from treefold.rendezvous.meeting import MOST_WORKERS, Gather, Rendezvous
 from treefold.rendezvous.server import Server
 from treefold.rendezvous.sockets import connect, has_arrived, listen
+from treefold.rendezvous.tls import Credentials, failure
 from treefold.text import visible
 
 _SLACK_S = 5.0
@@ -53,11 +55,17 @@ class _Member(NamedTuple):
     address: str
     port: int
     timeout_s: float
+    credentials: Credentials | None
 
     @property
     def master(self) -> str:
         """The master's address as errors name it."""
         return f"MASTER_ADDR {visible(self.address)} port {self.port}"
+
+    @property
+    def where(self) -> str:
+        """What errors of this worker say of worker 0."""
+        return f"worker {self.rank}: worker 0, which serves at {self.master},"
 
 
 def from_master(
@@ -99,11 +107,13 @@ def from_master(
         raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; it counts from 0")
     if not 0 < port < 1 << 16:
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
-    own_address, name = listening_address(interface), own_name()
+    credentials = own_credentials()
+    own_address, name = listening_address(interface), own_name(credentials)
     enter = _serve if rank == 0 else _join
-    connection = enter(_Member(rank, size, name, address, port, timeout_s), _job(job))
+    connection = enter(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job))
     address = own_address or connection.address
-    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, word_bytes(_job(job).word))
+    secret = word_bytes(_job(job).word)
+    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials)
     try:
         meeting.exchange(b"")
     except BaseException:
@@ -134,7 +144,7 @@ def _serve(member: _Member, job: _Job) -> _Connection:
     listener = listen(member.address, member.port, what)
     own_address = str(listener.getsockname()[0])
     hub = Hub(member.size, member.timeout_s)
-    server = Server(hub, listener, *job)
+    server = Server(hub, listener, job.word, job.is_secret or bool(member.credentials), member.credentials)
 
     def close() -> None:
         hub.leave(member.rank, "worker 0, which serves the others, has left the group; look at its output")
@@ -191,6 +201,8 @@ def _admitted(member: _Member, job: _Job) -> socket.socket:
         connection = _called(member, deadline)
         try:
             with _failures_of_worker_0(member):
+                if member.credentials is not None:
+                    connection = member.credentials.call(connection, member.where)
                 # Worker 0 names the missing ones when time is over; this timeout only counts if it is silent itself.
                 connection.settimeout(member.timeout_s + _SLACK_S)
                 is_last = time.monotonic() + _RETRY_S > deadline
@@ -236,7 +248,7 @@ def _is_admitted(connection: socket.socket, hello: Header, secret: bytes, is_las
 @contextmanager
 def _failures_of_worker_0(member: _Member) -> Iterator[None]:
     """Turn a failed connection to worker 0 into an error of one line."""
-    where = f"worker {member.rank}: worker 0, which serves at {member.master},"
+    where = member.where
     try:
         yield
     except TreefoldError:  # of which worker 0 has told
@@ -245,6 +257,8 @@ def _failures_of_worker_0(member: _Member) -> Iterator[None]:
         raise TreefoldError(f"{where} does not know this job's word; give all workers the same TREEFOLD_JOB") from None
     except FrameError:
         raise TreefoldError(f"{where} is not a worker of treefold; choose another MASTER_PORT") from None
+    except ssl.SSLError as error:
+        raise PeerError(f"{where} {failure(error)}") from None
     except TimeoutError:
         silence_s = member.timeout_s + _SLACK_S
         raise DeadlineError(f"{where} was silent for {silence_s:g} s; look whether it hangs") from None

@@ -10,6 +10,7 @@ from treefold.errors import OutsideError, TreefoldError, kind_of, of_kind
 from treefold.rendezvous import validation
 from treefold.rendezvous.challenge import shared_key
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+from treefold.rendezvous.tls import Credentials
 from treefold.text import some, visible
 
 LOOPBACK = "127.0.0.1"
@@ -54,6 +55,8 @@ class Rendezvous:
     _address: str | None = None
     _secret: bytes = b""
     """The word of the job, which strangers do not know; empty if there is none."""
+    credentials: Credentials | None = None
+    """What this worker encrypts and proves its site with; None if nothing is encrypted."""
 
     @property
     def address(self) -> str:

@@ -1,6 +1,7 @@
 """How workers join a group: they agree on a plan, connect, and run it together."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -21,6 +22,11 @@ from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.timeouts import DEFAULT, Timeouts
 
 _Result = TypeVar("_Result")
+
+_CLEAR_TEXT = (
+    "what the workers send each other is not encrypted when it leaves a machine; use a network that strangers cannot "
+    "read, or certificates (treefold certificates --help)"
+)
 
 
 class _Agreed(NamedTuple):
@@ -180,6 +186,8 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     mesh, own_message_s = all_or_none(meeting, listening)
     schema = (validation.is_endpoint, validation.is_amount)
     by_worker = validation.exchange(meeting.exchange, [mesh.address, own_message_s], schema)
+    if meeting.rank == 0:
+        _warn_of_clear_text([endpoint for endpoint, _ in by_worker])
     addresses, costs = zip(*(by_worker[worker] for worker in agreed.mapping.worker_of_rank), strict=True)
 
     def connected() -> Group:
@@ -189,6 +197,13 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
         return make(meeting.rank, agreed.plan, agreed.mapping, transport)
 
     return all_or_none(meeting, connected)
+
+
+def _warn_of_clear_text(endpoints: Sequence[str]) -> None:
+    """Warn if vectors leave the machine, as nothing encrypts them."""
+    hosts = {endpoint.rpartition(":")[0] for endpoint in endpoints}
+    if len(hosts) > 1:
+        warnings.warn(_CLEAR_TEXT, stacklevel=2)
 
 
 def _served_group(worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport) -> Group:
