@@ -412,10 +412,10 @@ class Wiretap:
 
     @staticmethod
     def copy(source, target, kept):
-        while part := source.recv(1 << 16):
-            kept.append(part)
-            target.sendall(part)
-        with suppress(OSError):  # both may have closed
+        with suppress(OSError):  # either end may have closed
+            while part := source.recv(1 << 16):
+                kept.append(part)
+                target.sendall(part)
             target.shutdown(socket.SHUT_WR)
 
 

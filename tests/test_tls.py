@@ -7,11 +7,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
+import networkx
+import numpy as np
 import pytest
 
 from commands import output, printed, refused
-from treefold import TreefoldError, certificates, environment, rendezvous
-from treefold.rendezvous import tls
+from treefold import TreefoldError, certificates, environment, rendezvous, runtime
+from treefold.rendezvous import server, tls
 from treefold.rendezvous.frames import receive_frame, send_frame
 from treefold.rendezvous.sockets import connect, free_port
 
@@ -294,3 +296,67 @@ def test_an_expired_authority_makes_no_certificates(tmp_path, monkeypatch):
         certificates.make(["paris"], tmp_path)
     with pytest.raises(TreefoldError, match=r"authority.pem expired on \d{4}-\d\d-\d\d; make a new one in"):
         certificates.make(["rome"], tmp_path)
+
+
+def grouped(own, workers, network, act):
+    """What `act` returns for each group of workers with these variables, or its error."""
+    port = free_port(LOOPBACK)
+
+    def join(rank):
+        for name, value in workers[rank].items():
+            setattr(own, name, str(value))
+        try:
+            place = rendezvous.from_master(rank, len(workers), LOOPBACK, port, 5)
+            try:
+                group = runtime.join(place, network=network, algorithm="ring")
+            finally:
+                place.close()
+            found = act(group)
+            group.close()
+            return found
+        except TreefoldError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(workers)) as pool:
+        return list(pool.map(join, range(len(workers))))
+
+
+def summed(elements):
+    def act(group):
+        array = np.full(elements, group.worker + 1, np.int64)
+        group.all_reduce(array)
+        return sorted(set(array.tolist()))
+
+    return act
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A network whose accelerators are two sites, one of them with two workers."""
+    graph = networkx.complete_graph(["paris/0", "paris/1", "rome"])
+    networkx.set_edge_attributes(graph, 1e9, "bandwidth_Bps")
+    networkx.set_edge_attributes(graph, 1e-5, "latency_s")
+    file = tmp_path / "network.graphml"
+    networkx.write_graphml(graph, file)
+    return str(file)
+
+
+@pytest.mark.parametrize("elements", [1, 1000, 3_000_001])
+def test_ranks_with_certificates_reduce(own, keys, network, elements):
+    workers = [worker(keys / "rome"), worker(keys / "paris", "paris/1"), worker(keys / "paris", "paris/0")]
+    assert grouped(own, workers, network, summed(elements)) == [[6]] * 3
+
+
+def test_a_name_that_the_network_does_not_have_is_refused_on_all(own, keys, network):
+    workers = [worker(keys / "rome"), worker(keys / "paris", "paris/1"), worker(keys / "paris", "paris/2")]
+    found = grouped(own, workers, network, summed(1))
+    assert all("it has no rank paris/2, and no worker is called paris/0" in error for error in found), found
+
+
+def test_ranks_refuse_one_whose_certificate_is_of_another_site(own, keys, network, monkeypatch):
+    monkeypatch.setattr(tls, "is_of_site", lambda name, site: True)  # so that the rendezvous lets the liar in
+    monkeypatch.setattr(server, "is_of_site", lambda name, site: True)
+    monkeypatch.setattr("treefold.runtime.tcp.CONNECT_S", 1.0)
+    workers = [worker(keys / "rome"), worker(keys / "paris", "paris/1"), worker(keys / "rome", "paris/0")]
+    found = grouped(own, workers, network, summed(1))
+    assert all("its certificate is of another site" in error for error in found), found

@@ -48,6 +48,19 @@ class Credentials:
     accepting: ssl.SSLContext = field(repr=False)
     calling: ssl.SSLContext = field(repr=False)
 
+    def texts(self) -> tuple[bytes, bytes, bytes]:
+        """Return the authority's certificate, this worker's certificate, and its key, as PEM.
+
+        Raises:
+            OutsideError: If a file cannot be read any more.
+
+        """
+        try:
+            authority, certificate, key = ((self.folder / name).read_bytes() for name in (AUTHORITY, CERTIFICATE, KEY))
+        except OSError as error:
+            raise OutsideError(f"TREEFOLD_TLS: {self.folder}: {error.strerror}; check its files") from None
+        return authority, certificate, key
+
     def call(self, connection: socket.socket, whom: str) -> ssl.SSLSocket:
         """Return a connection to `whom` on which both ends have shown their certificates.
 
@@ -152,7 +165,16 @@ def site_of(connection: object) -> str | None:
 
 def is_of_site(name: str, site: str) -> bool:
     """Tell whether a worker of this name belongs to a site: it is the site's name, or goes on with `/` or `:`."""
-    return re.split("[/:]", name, maxsplit=1)[0] == site
+    return _site(name) == site
+
+
+def certified_name(name: str) -> str:
+    """Return the name that stands in the certificate of a worker of this name."""
+    return _site(name) + DOMAIN
+
+
+def _site(name: str) -> str:
+    return re.split("[/:]", name, maxsplit=1)[0]
 
 
 def not_of_site(name: str | None, site: str | None) -> str:

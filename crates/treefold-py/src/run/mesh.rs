@@ -98,6 +98,14 @@ impl Mesh {
         })
     }
 
+    /// Encrypt the connections that are made from now on, with the PEM texts of the authority's certificate, of the
+    /// rank's own one and of its key; `names` are those in the certificates of all ranks.
+    fn secure(&self, authority: &[u8], certificate: &[u8], key: &[u8], names: Vec<String>) -> PyResult<()> {
+        let credentials = tcp::Credentials::new(authority, certificate, key, &names).map_err(raise)?;
+        self.locked().mesh.secure(credentials);
+        Ok(())
+    }
+
     /// The address and port on which the rank listens, as `address:port`.
     #[getter]
     fn address(&self, py: Python<'_>) -> String {

@@ -16,6 +16,7 @@ mod join;
 mod probe;
 mod proof;
 mod reunion;
+mod secure;
 mod usage;
 mod watch;
 
@@ -46,6 +47,7 @@ pub use join::message_cost;
 pub use proof::KEY_BYTES;
 use proof::Key;
 use reunion::Reunions;
+pub use secure::Credentials;
 use watch::Watch;
 
 /// The most streams of a connection.
@@ -81,6 +83,8 @@ pub struct Mesh {
     waker: Arc<Waker>,
     listener: TcpListener,
     key: Key,
+    /// What connections are encrypted with, if they are.
+    credentials: Option<Credentials>,
     address: SocketAddr,
     /// The connection to each rank.
     connections: Vec<Option<Connection>>,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 
 use super::proof::{Claim, HELLO_BYTES, Key, NUMBER_BYTES, PROOF_BYTES, number};
+use super::secure::{Credentials, Line};
 use crate::ids::NodeId;
 
 /// How long a caller may take to prove which rank it is.
@@ -24,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// A process that has called, and what has come of its hello.
 pub struct Caller {
-    stream: TcpStream,
+    line: Line,
     from: IpAddr,
     /// The number with which its proof has to agree.
     asked: [u8; NUMBER_BYTES],
@@ -38,46 +39,50 @@ pub struct Caller {
 
 impl Caller {
     /// Challenges a caller; the stream must not block.
-    fn new(mut stream: TcpStream, from: IpAddr) -> io::Result<Self> {
+    fn new(stream: TcpStream, from: IpAddr, credentials: Option<&Credentials>) -> io::Result<Self> {
+        let mut line = Line::accept(stream, credentials)?;
         let (asked, deadline) = (number()?, Instant::now() + HELLO);
         // A new socket has room for so few bytes.
-        stream.write_all(&asked)?;
-        Ok(Self { stream, from, asked, hello: [0; HELLO_BYTES], received: 0, deadline, claim: None })
+        line.write_all(&asked)?;
+        Ok(Self { line, from, asked, hello: [0; HELLO_BYTES], received: 0, deadline, claim: None })
     }
 
     /// Reads the bytes that have come, and answers a proof; returns false if the caller is a stranger or too late.
-    pub fn serve(&mut self, own: NodeId, key: &Key) -> bool {
+    pub fn serve(&mut self, own: NodeId, key: &Key, credentials: Option<&Credentials>) -> bool {
         if self.claim.is_some() || Instant::now() >= self.deadline {
             return Instant::now() < self.deadline;
         }
-        match self.stream.read(&mut self.hello[self.received..]) {
+        match self.line.read(&mut self.hello[self.received..]) {
             Ok(0) => false,
             Ok(count) => {
                 self.received += count;
-                self.received < HELLO_BYTES || self.answer(own, key).is_some()
+                self.received < HELLO_BYTES || self.answer(own, key, credentials).is_some()
             }
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 
-    fn answer(&mut self, own: NodeId, key: &Key) -> Option<()> {
+    fn answer(&mut self, own: NodeId, key: &Key, credentials: Option<&Credentials>) -> Option<()> {
         let (claim, proof) = key.check(own, &self.asked, &self.hello)?;
-        self.stream.write_all(&proof).ok()?;
+        if !self.line.is_of(claim.rank, credentials) {
+            return None;
+        }
+        self.line.write_all(&proof).ok()?;
         self.claim = Some(claim);
         Some(())
     }
 
     /// Returns the stream.
-    pub fn into_stream(self) -> TcpStream {
-        self.stream
+    pub fn into_line(self) -> Line {
+        self.line
     }
 }
 
 /// Accepts all callers, and reads their hellos.
-pub fn accept(listener: &TcpListener, callers: &mut Vec<Caller>) {
+pub fn accept(listener: &TcpListener, callers: &mut Vec<Caller>, credentials: Option<&Credentials>) {
     for _ in 0..CALLERS {
         match listener.accept() {
-            Ok((stream, from)) => callers.extend(Caller::new(stream.into(), from.ip())),
+            Ok((stream, from)) => callers.extend(Caller::new(stream.into(), from.ip(), credentials)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             // The process cannot open one more file.
             Err(_) if !send_one_away(callers) => break,
@@ -109,6 +114,7 @@ pub struct Call {
     pub address: SocketAddr,
     pub deadline: Instant,
     pub key: Key,
+    pub credentials: Option<Credentials>,
 }
 
 impl Call {
@@ -116,18 +122,18 @@ impl Call {
     ///
     /// # Errors
     /// If the rank cannot be reached, does not prove itself, or answers too late.
-    pub fn with(&self, claims: &[Claim]) -> io::Result<Vec<TcpStream>> {
+    pub fn with(&self, claims: &[Claim]) -> io::Result<Vec<Line>> {
         thread::scope(|scope| {
             let calls: Vec<_> = claims.iter().map(|&claim| scope.spawn(move || self.with_one(claim))).collect();
             calls.into_iter().map(|call| call.join().expect("a call does not panic")).collect()
         })
     }
 
-    fn with_one(&self, claim: Claim) -> io::Result<TcpStream> {
+    fn with_one(&self, claim: Claim) -> io::Result<Line> {
         loop {
-            let mut stream = self.dial()?;
-            match self.introduce(&mut stream, claim) {
-                Ok(()) => return Ok(stream),
+            let mut line = Line::call(self.dial()?, self.rank, self.credentials.as_ref())?;
+            match self.introduce(&mut line, claim) {
+                Ok(()) => return Ok(line),
                 Err(error) if !was_cut_short(&error) || Instant::now() + AGAIN > self.deadline => return Err(error),
                 Err(_) => thread::sleep(AGAIN),
             }
@@ -142,19 +148,20 @@ impl Call {
         Ok(socket.into())
     }
 
-    fn introduce(&self, stream: &mut TcpStream, claim: Claim) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+    fn introduce(&self, line: &mut Line, claim: Claim) -> io::Result<()> {
+        line.stream.set_nodelay(true)?;
         let (mut asked, mut proof) = ([0; NUMBER_BYTES], [0; PROOF_BYTES]);
-        stream.set_read_timeout(Some(self.left()))?;
-        stream.read_exact(&mut asked)?;
+        line.stream.set_read_timeout(Some(self.left()))?;
+        line.flush()?; // the beginning of TLS
+        line.read_exact(&mut asked)?;
         let (hello, answer) = self.key.hello(self.rank, &asked, claim)?;
-        stream.write_all(&hello)?;
-        stream.set_read_timeout(Some(self.left()))?;
-        stream.read_exact(&mut proof)?;
+        line.write_all(&hello)?;
+        line.stream.set_read_timeout(Some(self.left()))?;
+        line.read_exact(&mut proof)?;
         if !answer.is(&proof) {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "what listens there is not of this group"));
         }
-        stream.set_read_timeout(None)
+        line.stream.set_read_timeout(None)
     }
 
     fn left(&self) -> Duration {

@@ -20,6 +20,7 @@ use super::connection::{Connection, Stream};
 use super::control::Heard;
 use super::frame::HEADER;
 use super::proof::{Claim, KEY_BYTES, Key};
+use super::secure::{Credentials, Line};
 use super::{MOST_STREAMS, Mesh};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
@@ -91,6 +92,7 @@ impl Mesh {
             waker,
             listener,
             key: Key::new(key),
+            credentials: None,
             address,
             connections: (0..count).map(|_| None).collect(),
             names: (0..ranks).map(|rank| format!("rank {rank}")).collect(),
@@ -114,6 +116,12 @@ impl Mesh {
         for &(rank, count) in streams {
             self.streams[rank.index()] = count.clamp(1, MOST_STREAMS);
         }
+    }
+
+    /// Encrypts all connections that are made from now on, and refuses ranks whose certificate is of another site; all
+    /// ranks of a group do so, or none.
+    pub fn secure(&mut self, credentials: Credentials) {
+        self.credentials = Some(credentials);
     }
 
     /// Returns the address and port on which this rank listens.
@@ -196,7 +204,14 @@ impl Mesh {
         let streams = self.streams[rank.index()];
         let claims: Vec<Claim> =
             (0..streams).map(|stream| Claim { greeting, rank: self.rank, stream, streams }).collect();
-        let call = Call { own: self.address.ip(), rank, address, deadline, key: self.key.clone() };
+        let call = Call {
+            own: self.address.ip(),
+            rank,
+            address,
+            deadline,
+            key: self.key.clone(),
+            credentials: self.credentials.clone(),
+        };
         let (sender, receiver) = channel();
         thread::spawn(move || {
             // Nobody listens if this rank has given up meanwhile.
@@ -212,11 +227,14 @@ impl Mesh {
         callers: &mut Vec<Caller>,
         greeting: [u8; 8],
         missing: &[NodeId],
-    ) -> Option<(NodeId, Vec<TcpStream>)> {
-        accept(&self.listener, callers);
+    ) -> Option<(NodeId, Vec<Line>)> {
+        let credentials = self.credentials.as_ref();
+        accept(&self.listener, callers, credentials);
         let said = |caller: &Caller| caller.claim.filter(|claim| claim.greeting == greeting);
         let is_awaited = |claim: Claim| claim.greeting == greeting && missing.contains(&claim.rank);
-        callers.retain_mut(|caller| caller.serve(self.rank, &self.key) && caller.claim.is_none_or(is_awaited));
+        callers.retain_mut(|caller| {
+            caller.serve(self.rank, &self.key, credentials) && caller.claim.is_none_or(is_awaited)
+        });
         let is_whole = |claim: &Claim| {
             let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == claim.rank);
             of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == claim.streams
@@ -224,13 +242,13 @@ impl Mesh {
         let Claim { rank, .. } = callers.iter().filter_map(said).find(is_whole)?;
         let mut streams = BTreeMap::new();
         for caller in callers.extract_if(.., |caller| said(caller).is_some_and(|claim| claim.rank == rank)) {
-            streams.insert(caller.claim.map(|claim| claim.stream), caller.into_stream());
+            streams.insert(caller.claim.map(|claim| claim.stream), caller.into_line());
         }
         Some((rank, streams.into_values().collect()))
     }
 
     /// Makes streams the connection to a rank.
-    fn keep(&mut self, rank: NodeId, streams: Vec<TcpStream>, dead_after: Duration) -> Result<()> {
+    fn keep(&mut self, rank: NodeId, streams: Vec<Line>, dead_after: Duration) -> Result<()> {
         let life = self.faults.mend(rank, self.rank);
         let connection = self.set_up(rank, streams, dead_after, life);
         let fail = |error: io::Error| Error::new(format!("connection to rank {rank}: {error}")).outside(error.kind());
@@ -242,7 +260,7 @@ impl Mesh {
     pub(super) fn set_up(
         &self,
         rank: NodeId,
-        streams: Vec<TcpStream>,
+        streams: Vec<Line>,
         dead_after: Duration,
         life: u32,
     ) -> io::Result<Connection> {
@@ -251,7 +269,8 @@ impl Mesh {
         Ok(Connection::new(streams?, life))
     }
 
-    fn set_up_stream(&self, token: usize, stream: TcpStream, dead_after: Duration) -> io::Result<Stream> {
+    fn set_up_stream(&self, token: usize, line: Line, dead_after: Duration) -> io::Result<Stream> {
+        let Line { stream, session } = line;
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
@@ -261,7 +280,7 @@ impl Mesh {
         let is_near = stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
         let mut stream = mio::net::TcpStream::from_std(stream);
         self.poll.registry().register(&mut stream, Token(token), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Stream::new(stream, is_near))
+        Ok(Stream::new(stream, session, is_near))
     }
 }
 
@@ -269,12 +288,12 @@ impl Mesh {
 pub struct Calling {
     pub rank: NodeId,
     address: SocketAddr,
-    receiver: Receiver<io::Result<Vec<TcpStream>>>,
+    receiver: Receiver<io::Result<Vec<Line>>>,
 }
 
 impl Calling {
     /// Returns the streams, or why there are none; `None` as long as neither is known.
-    pub fn answered(&self) -> Option<io::Result<Vec<TcpStream>>> {
+    pub fn answered(&self) -> Option<io::Result<Vec<Line>>> {
         match self.receiver.try_recv() {
             Ok(answered) => Some(answered),
             Err(TryRecvError::Empty) => None,

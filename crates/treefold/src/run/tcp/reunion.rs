@@ -6,7 +6,7 @@
 //! control messages have come, and the other sends what is missing before it passes on new ones: they stay in order.
 
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::Mesh;
@@ -14,6 +14,7 @@ use super::callers::Caller;
 use super::connection::{Connection, Received};
 use super::frame::{Frame, Kind};
 use super::join::{Calling, REUNION};
+use super::secure::Line;
 use crate::ids::NodeId;
 
 /// How often a rank dials another one from which it is cut off.
@@ -147,7 +148,7 @@ impl Mesh {
     }
 
     /// Sets up streams to a rank as a connection whose ends have not greeted each other.
-    fn meet(&mut self, rank: NodeId, streams: Vec<TcpStream>, now: Instant) {
+    fn meet(&mut self, rank: NodeId, streams: Vec<Line>, now: Instant) {
         let Some(life) = self.awaited(rank) else { return };
         // What cannot be set up is dialled again.
         if let Ok(connection) = self.set_up(rank, streams, self.reunions.dead_after, life) {
