@@ -284,6 +284,12 @@ struct Records<'a> {
 }
 
 impl Write for Records<'_> {
+    fn write_vectored(&mut self, records: &[IoSlice<'_>]) -> io::Result<usize> {
+        // To another machine each record is a burst of its own.
+        let count = if self.flags == 0 { records.len().min(SLICES) } else { 1 };
+        SockRef::from(self.socket).send_vectored_with_flags(&records[..count], self.flags)
+    }
+
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         SockRef::from(self.socket).send_with_flags(record, self.flags)
     }
