@@ -38,7 +38,7 @@ def own(monkeypatch):
 
 
 def met(own, workers, timeout_s=20, size=None):
-    """What becomes of workers with these variables: the blobs that each gets, or its error."""
+    """The blobs that each worker with these variables gets, or its error."""
     port = free_port(LOOPBACK)
 
     def join(rank):
@@ -248,6 +248,7 @@ def test_the_command_makes_certificates_and_adds_sites_later(tmp_path):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     [made] = output("certificates", "oslo", "-o", folder, "--days", 30)
     assert made["site"] == "oslo"
+    assert made["valid_until"] < lines[1].split()[-1]
     assert before == {path: path.read_bytes() for path in before}
     modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
     assert {mode for name, mode in modes.items() if name.endswith(("key.pem", ".key"))} == {0o600}
@@ -266,8 +267,8 @@ def test_the_command_makes_certificates_and_adds_sites_later(tmp_path):
         (["x\x1b[2J"], "is not a name"),
         (["authority.key"], "is not a name"),
         (["oslo", "Oslo"], "names that differ in case only are the same"),
-        (["oslo", "--days", "0"], "--days must be at least 1"),
-        (["oslo", "--days", "3651"], "--days must be at most 3650"),
+        (["oslo", "--days", "0"], "the number of days must be at least 1"),
+        (["oslo", "--days", "3651"], "the number of days must be at most 3650"),
         (["oslo", "--days", "x"], "not a valid integer"),
     ],
 )
@@ -299,7 +300,7 @@ def test_an_expired_authority_makes_no_certificates(tmp_path, monkeypatch):
 
 
 def grouped(own, workers, network, act):
-    """What `act` returns for each group of workers with these variables, or its error."""
+    """The results of `act` for each worker with these variables, or its error."""
     port = free_port(LOOPBACK)
 
     def join(rank):

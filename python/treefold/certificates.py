@@ -68,7 +68,7 @@ def make(sites: Sequence[str], folder: str | Path, days: int = 365) -> list[Made
 
     """
     folder = Path(folder)
-    checks.whole("--days", days, 1, MOST_DAYS)
+    checks.whole("the number of days", days, 1, MOST_DAYS)
     _check_sites(sites, folder)
     _import_x509()
     with _failures(folder):
@@ -257,4 +257,4 @@ def _failures(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or folder
         reason = error.strerror or type(error).__name__
-        raise OutsideError(message(str(where), f"{reason}; choose another folder with -o")) from None
+        raise OutsideError(message(str(where), f"{reason}; choose another folder")) from None

@@ -37,6 +37,12 @@ def value(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
+def forget(name: str) -> None:
+    """Go on as if a variable of the table were not set."""
+    assert name in VARIABLES, name
+    os.environ.pop(name, None)
+
+
 def switch(text: str) -> bool | None:
     """Return what a text says: `1`, `true`, `yes` and `on` are True, their opposites False, and all others None."""
     return _SWITCHES.get(text.lower())

@@ -67,7 +67,7 @@ def connect_pairs(
     partners = {other for pair in pairs if own in pair for other in pair if other != own}
     higher = sorted(other for other in partners if other > own)
     connections: dict[int, socket.socket] = {}
-    key = meeting.key_from([worker["number"] for worker in workers])
+    key = meeting._key_from([worker["number"] for worker in workers])
     with ThreadPoolExecutor(1) as pool:
         calls = pool.submit(_call, own, higher, workers, key, connections)
         missing = _accept(listener, {other for other in partners if other < own}, key, connections)

@@ -42,8 +42,8 @@ def introduce(meeting: Rendezvous, interface: str | None) -> None:
     """
     error = ""
     try:
-        meeting.credentials = own_credentials()
-        meeting.name, meeting._address = own_name(meeting.credentials), listening_address(interface)
+        meeting._credentials = own_credentials()
+        meeting.name, meeting._address = own_name(meeting._credentials), listening_address(interface)
     except TreefoldError as own:
         error = str(own)
     meeting._secret = challenge.word_bytes(environment.value("TREEFOLD_JOB"))

@@ -64,7 +64,7 @@ class _Member(NamedTuple):
 
     @property
     def where(self) -> str:
-        """What errors of this worker say of worker 0."""
+        """The words with which errors of this worker begin if worker 0 is to blame."""
         return f"worker {self.rank}: worker 0, which serves at {self.master},"
 
 

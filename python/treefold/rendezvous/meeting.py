@@ -55,8 +55,8 @@ class Rendezvous:
     _address: str | None = None
     _secret: bytes = b""
     """The word of the job, which strangers do not know; empty if there is none."""
-    credentials: Credentials | None = None
-    """What this worker encrypts and proves its site with; None if nothing is encrypted."""
+    _credentials: Credentials | None = None
+    """The credentials with which this worker proves its site and encrypts; None if nothing is encrypted."""
 
     @property
     def address(self) -> str:
@@ -97,7 +97,7 @@ class Rendezvous:
             raise TreefoldError(f"a blob of {len(blob)} bytes is too large to exchange; the most is {MAX_BLOB_BYTES}")
         return self._gather(bytes(blob))
 
-    def key_from(self, numbers: Sequence[str]) -> bytes:
+    def _key_from(self, numbers: Sequence[str]) -> bytes:
         """Return the key of 32 bytes that random numbers of all workers make together with the job's word.
 
         Who reads what the workers exchange learns the numbers. Without the word that is not enough for the key, if the

@@ -119,11 +119,11 @@ def form(
     check_adapt(adapt)
     if adapt and engine is not None:
         raise TreefoldError("adapt works over TCP only, and an engine was given; drop one of the two")
-    hello = {"name": meeting.name, "number": challenge.number(), "tls": meeting.credentials is not None}
+    hello = {"name": meeting.name, "number": challenge.number(), "tls": meeting._credentials is not None}
     hellos = validation.exchange(meeting.exchange, hello, _HELLO)
     _check_tls([hello["tls"] for hello in hellos], engine is None)
     mapping = map_ranks([hello["name"] for hello in hellos], plan.topology)
-    agreed = _Agreed(plan, mapping, timeouts, meeting.key_from([hello["number"] for hello in hellos]))
+    agreed = _Agreed(plan, mapping, timeouts, meeting._key_from([hello["number"] for hello in hellos]))
     with ExitStack() as undo:
         if engine is None:
             group = _over_tcp(undo, meeting, agreed, adapt)
@@ -189,14 +189,14 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     def listening() -> tuple[Mesh, float]:
         mesh = Mesh(rank, meeting.size, meeting.address, agreed.key)
         undo.callback(mesh.close)
-        if meeting.credentials is not None:
-            mesh.secure(*meeting.credentials.texts(), [tls.certified_name(name) for name in agreed.mapping.names])
+        if meeting._credentials is not None:
+            mesh.secure(*meeting._credentials.texts(), [tls.certified_name(name) for name in agreed.mapping.names])
         return mesh, message_cost()
 
     mesh, own_message_s = all_or_none(meeting, listening)
     schema = (validation.is_endpoint, validation.is_amount)
     by_worker = validation.exchange(meeting.exchange, [mesh.address, own_message_s], schema)
-    if meeting.rank == 0 and meeting.credentials is None:
+    if meeting.rank == 0 and meeting._credentials is None:
         _warn_of_clear_text([endpoint for endpoint, _ in by_worker])
     addresses, costs = zip(*(by_worker[worker] for worker in agreed.mapping.worker_of_rank), strict=True)
 

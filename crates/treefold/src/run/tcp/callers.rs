@@ -1,4 +1,4 @@
-//! Those who call a rank's port, which anybody can do, and the calls of a rank itself.
+//! Callers of a rank's port, which anybody can call, and the calls of a rank itself.
 //!
 //! Callers cost little: few may wait, each for a short time, and the rank waits for none of them. Where too many wait,
 //! the first is sent away of the address from which most come, so that who floods the port from one machine crowds out
@@ -94,8 +94,8 @@ pub fn accept(listener: &TcpListener, callers: &mut Vec<Caller>, credentials: Op
     }
 }
 
-/// Makes room by sending away the first caller that has proven nothing yet, of the address from which most of them come.
-/// Returns false if there is none.
+/// Makes room by sending away a caller that has proven nothing yet, the first of the address from which most of them
+/// come. Returns false if there is none.
 fn send_one_away(callers: &mut Vec<Caller>) -> bool {
     let mut calls = BTreeMap::new();
     for caller in callers.iter().filter(|caller| caller.claim.is_none()) {

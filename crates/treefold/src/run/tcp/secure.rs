@@ -1,7 +1,7 @@
 //! TLS 1.3 between ranks, with certificates at both ends.
 //!
-//! A rank that calls expects the certificate of the site of the rank it calls; a rank that is called expects that of the
-//! site of the rank that the caller claims to be. Sites are names in certificates of the group's authority: hosts and
+//! A rank that calls expects the certificate of the site of the rank it calls; a rank that is called expects that of
+//! the site of the rank that the caller claims to be. Sites are names in certificates of the group's authority: hosts and
 //! addresses prove nothing, so they are not compared.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -93,7 +93,7 @@ pub struct Session {
     tls: Connection,
     /// Room for bytes from the socket.
     incoming: Vec<u8>,
-    /// Those of them that have come and are not used yet.
+    /// The range of it that has come and is not used yet.
     fresh: Range<usize>,
 }
 
