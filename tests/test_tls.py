@@ -4,6 +4,7 @@ import shutil
 import ssl
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from treefold import TreefoldError, certificates, environment, rendezvous, runti
 from treefold.rendezvous import server, tls
 from treefold.rendezvous.frames import receive_frame, send_frame
 from treefold.rendezvous.sockets import connect, free_port
+from treefold.runtime import joining
 
 pytest.importorskip("cryptography")
 LOOPBACK = "127.0.0.1"
@@ -361,3 +363,11 @@ def test_ranks_refuse_one_whose_certificate_is_of_another_site(own, keys, networ
     workers = [worker(keys / "rome"), worker(keys / "paris", "paris/1"), worker(keys / "rome", "paris/0")]
     found = grouped(own, workers, network, summed(1))
     assert all("its certificate is of another site" in error for error in found), found
+
+
+@pytest.mark.parametrize(("hosts", "is_told"), [(["127.0.0.1", "127.0.0.1"], False), (["10.0.0.1", "10.0.0.2"], True)])
+def test_what_leaves_a_machine_unencrypted_is_warned_of(hosts, is_told):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        joining._warn_of_clear_text([f"{host}:4000" for host in hosts])
+    assert [("is not encrypted when it leaves a machine" in str(each.message)) for each in told] == [True] * is_told

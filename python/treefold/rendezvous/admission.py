@@ -138,7 +138,7 @@ class Admission:
             self.refuse(caller, str(error))
         except ssl.SSLError as error:
             self._note(f"a caller at {caller.address} {failure(error)}")
-            self.drop(caller)
+            self._part(caller)  # it has to read TLS's own alert
         except (OSError, EOFError):
             self.drop(caller)
 
@@ -197,9 +197,13 @@ class Admission:
 
     def refuse(self, caller: Caller, why: str | TreefoldError) -> None:
         """Send a caller an error, and give it a moment to read it."""
+        caller.stream.send({"error": str(why), "kind": kind_of(why)})
+        self._part(caller)
+
+    def _part(self, caller: Caller) -> None:
+        """Give a caller a moment to read what was sent, and hear it no more."""
         caller.is_refused = True
         caller.until = time.monotonic() + REFUSAL_S
-        caller.stream.send({"error": str(why), "kind": kind_of(why)})
         if caller.stream.finish():
             self.drop(caller)
 

@@ -188,6 +188,8 @@ def failure(error: ssl.SSLError) -> str:
     """Return why TLS failed with the other end, to follow its name, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"has a certificate that {_reason(error)}; give all sites certificates of one authority"
+    if isinstance(error, ssl.SSLEOFError):
+        return f"has closed the connection to a caller with TLS; {_REMEDY}"
     reason = error.reason or ""
     if alert := next((text for key, text in _ALERTS.items() if key in reason), None):
         return f"refuses this worker, whose certificate {alert}; give all sites certificates of one authority"

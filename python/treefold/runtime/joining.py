@@ -33,7 +33,7 @@ _HELLO: dict[str, validation.Schema] = {
 
 _CLEAR_TEXT = (
     "what the workers send each other is not encrypted when it leaves a machine; use a network that strangers cannot "
-    "read, or certificates (treefold certificates --help)"
+    "read, or certificates (TREEFOLD_TLS)"
 )
 
 

@@ -1,8 +1,8 @@
 //! TLS 1.3 between ranks, with certificates at both ends.
 //!
 //! A rank that calls expects the certificate of the site of the rank it calls; a rank that is called expects that of
-//! the site of the rank that the caller claims to be. Sites are names in certificates of the group's authority: hosts and
-//! addresses prove nothing, so they are not compared.
+//! the site of the rank that the caller claims to be. Sites are names in certificates of the group's authority: hosts
+//! and addresses prove nothing, so they are not compared.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
