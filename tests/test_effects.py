@@ -76,6 +76,7 @@ BASES = {
     "algorithms": [],
     "run": ["full:4", "--local", "4", "-a", "ring", "--size", "1KiB", "--iters", "1"],
     "probe": ["--local", "2", "--seconds", "0.4"],
+    "certificates": ["paris", "-o", "keys"],
     "reproduce": ["mtree/fig13", "--networks", "b4", "--trials", "1", "-o", "figure"],
 }
 """A use of each command, to which its options are added."""
@@ -341,9 +342,10 @@ MEASURED = {
     "train": {"--model-parallel"},
     "view": {"--output"},
     "draw": {"--output"},
+    "certificates": {"--output", "--days", "--json"},
 }
 """Options with tests of their own: of what is measured (test_perf, test_probe, test_experiments, test_training_*),
-and of what has to be given (test_drawings, test_viewing)."""
+and of what has to be given or is random (test_drawings, test_viewing, test_tls)."""
 
 
 def test_every_option_of_every_command_has_a_case():

@@ -26,6 +26,7 @@ FRAGMENT = re.compile(r"(Of|By|The same|Those|With|Like|As|Same|That|Than|And|Or
 DEFAULT = re.compile(r"[Bb]y default ([^\s,;]+?)[.,;]|The default is ([^\s,;]+?)[.,;]?(?:\s|$)|\[default: ([^\]]+)\]")
 RING = {"--algorithm": "ring"}
 TRIED = {
+    "certificates": (["paris"], {"--output": "keys"}),
     "bound": (["ring:4"], {"--collective": "broadcast"}),
     "plan": (["ring:4"], RING),
     "simulate": (["ring:4"], RING),

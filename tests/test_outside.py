@@ -15,11 +15,12 @@ from treefold.runtime.engine import silence
 
 LOOPBACK = "127.0.0.1"
 NOT_OURS = "192.0.2.1"
+KEY = bytes(32)
 PLAN = treefold.plan("ring:4", "ring", size_bytes=1024)
 
 
 def connect_nowhere(address: str, timeout_s: float) -> None:
-    mesh = Mesh(1, 2, LOOPBACK, 7)
+    mesh = Mesh(1, 2, LOOPBACK, KEY)
     try:
         mesh.connect({0: address}, timeout_s, 5.0)
     finally:
@@ -27,7 +28,7 @@ def connect_nowhere(address: str, timeout_s: float) -> None:
 
 
 def await_nobody() -> None:
-    mesh = Mesh(0, 2, LOOPBACK, 7)
+    mesh = Mesh(0, 2, LOOPBACK, KEY)
     try:
         mesh.connect({1: f"{LOOPBACK}:1"}, 0.1, 5.0)
     finally:
@@ -47,7 +48,7 @@ def leave_and_exchange() -> None:
         (lambda: treefold.load_plan(os.curdir), treefold.OutsideError, OSError),
         (lambda: treefold.topology("no-such-network.json"), treefold.OutsideError, OSError),
         (lambda: treefold.save(PLAN, "no-such-folder/plan.json"), treefold.OutsideError, OSError),
-        (lambda: Mesh(0, 2, NOT_OURS, 7), treefold.OutsideError, OSError),
+        (lambda: Mesh(0, 2, NOT_OURS, KEY), treefold.OutsideError, OSError),
         (lambda: listen(NOT_OURS), treefold.OutsideError, OSError),
         (lambda: own_address_towards("no.such.host.invalid"), treefold.OutsideError, OSError),
         (lambda: connect_nowhere(f"{LOOPBACK}:{free_port(LOOPBACK)}", 0.2), treefold.PeerError, ConnectionError),

@@ -1,6 +1,5 @@
 """Strangers who find a port: silent ones, talkative ones and liars keep no worker out, and end nothing."""
 
-import json
 import os
 import socket
 import struct
@@ -13,10 +12,11 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from fuzz.greetings import KEY, answer, hello, received
 from treefold import TreefoldError, probe, rendezvous
 from treefold._core import Mesh
 from treefold.probe import connections, measuring
-from treefold.rendezvous import admission, server
+from treefold.rendezvous import admission, challenge, server
 from treefold.rendezvous.frames import receive_frame, send_frame
 from treefold.rendezvous.sockets import connect, free_port, listen
 
@@ -28,18 +28,19 @@ def frame(text: bytes) -> bytes:
     return struct.pack("!4sIQ", b"tfw1", len(text), 0) + text
 
 
+NUMBER = b"0123456789abcdef" * 2
 GARBAGE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"treefold" + bytes(16),
     bytes(4096),
     frame(b"[" * 60_000),
-    frame(b'{"token": "\\ud800", "rank": 0}'),
-    frame(b'{"token": "secret"}'),
-    frame(b'{"token": "secret", "rank": "zero"}'),
-    frame(b'{"token": "secret", "rank": 1e999}'),
-    frame(b'{"token": "secret", "rank": [0]}'),
-    frame(b'{"token": ["secret"], "rank": 0}'),
-    frame(b'{"token": "secret", "rank": 9}'),
+    frame(b'{"rank": 0}'),
+    frame(b'{"rank": 0, "number": "\\ud800"}'),
+    frame(b'{"rank": 0, "number": ["%s"]}' % NUMBER),
+    frame(b'{"rank": 0, "number": "%s0"}' % NUMBER),
+    frame(b'{"rank": [0], "number": "%s"}' % NUMBER),
+    frame(b'{"rank": 0, "number": "%s"}' % NUMBER) + frame(b'{"proof": "%s"}' % (NUMBER * 2)),
+    frame(b'{"rank": 0, "number": "%s"}' % NUMBER) + frame(b'{"proof": ["\\ud800"]}'),
     frame(b'"secret"'),
     frame(b"\xff"),
     frame(b""),
@@ -48,9 +49,9 @@ GARBAGE = [
 
 @contextmanager
 def strangers(port: int):
-    """Twelve who say nothing, and one for each kind of garbage; all stay on the line."""
+    """Sixteen who say nothing or prove nothing, and one for each kind of garbage; all stay on the line."""
     with ExitStack() as lines:
-        for words in [b"", b"t", b"tfw1"] * 4 + GARBAGE:
+        for words in [b"", b"t", b"tfw1", frame(b'{"rank": 0, "number": "%s"}' % NUMBER)] * 4 + GARBAGE:
             line = lines.enter_context(socket.create_connection((LOOPBACK, port), 5))
             line.sendall(words)
         yield
@@ -74,7 +75,7 @@ def join_soon(meshes: list[Mesh]) -> None:
 
 
 def test_strangers_keep_no_rank_out_of_a_mesh():
-    meshes = [Mesh(rank, 3, LOOPBACK, 7) for rank in range(3)]
+    meshes = [Mesh(rank, 3, LOOPBACK, KEY) for rank in range(3)]
     with strangers(port_of(meshes[0].address)):
         join_soon(meshes)
     for each in meshes:
@@ -82,14 +83,16 @@ def test_strangers_keep_no_rank_out_of_a_mesh():
 
 
 def test_a_hello_that_comes_in_pieces_is_heard():
-    first = Mesh(0, 2, LOOPBACK, 7)
+    first = Mesh(0, 2, LOOPBACK, KEY)
     port = port_of(first.address)
 
     def call():
         line = socket.create_connection((LOOPBACK, port), 5)
-        for byte in b"treefold" + struct.pack("<QIHH", 7, 1, 0, 1):
+        asked = received(line, 32)
+        for byte in hello(asked):
             line.sendall(bytes([byte]))
-            time.sleep(0.01)
+            time.sleep(0.002)
+        assert received(line, 32) == answer(asked)
         return line
 
     with ThreadPoolExecutor(1) as pool:
@@ -100,7 +103,7 @@ def test_a_hello_that_comes_in_pieces_is_heard():
 
 
 def test_more_strangers_than_may_wait_keep_no_rank_out():
-    meshes = [Mesh(rank, 2, LOOPBACK, 7) for rank in range(2)]
+    meshes = [Mesh(rank, 2, LOOPBACK, KEY) for rank in range(2)]
     with ExitStack() as lines:
         for _ in range(400):
             line = lines.enter_context(socket.socket())
@@ -111,13 +114,6 @@ def test_more_strangers_than_may_wait_keep_no_rank_out():
         each.close()
 
 
-@pytest.fixture
-def known_token(monkeypatch):
-    """Fix what strangers have to know, so that their other lies are looked at too."""
-    monkeypatch.setattr(measuring.secrets, "token_hex", lambda _: "secret")
-
-
-@pytest.mark.usefixtures("known_token")
 def test_strangers_keep_no_worker_out_of_a_probe(monkeypatch):
     lines, introduce = ExitStack(), measuring._introduction
 
@@ -139,39 +135,67 @@ def test_who_does_not_come_is_missed_in_spite_of_strangers(monkeypatch):
     monkeypatch.setattr(connections, "_CONNECT_S", 0.5)
     monkeypatch.setattr(connections, "_HELLO_S", 0.5)
     with listen(LOOPBACK) as listener, strangers(listener.getsockname()[1]):
-        assert connections._accept(listener, {0, 1}, "another", {}) == {0, 1}
+        assert connections._accept(listener, {0, 1}, KEY, {}) == {0, 1}
 
 
-HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
-HELLOS = [
-    HELLO | {"job": "\ud800"},
-    HELLO | {"job": None},
-    HELLO | {"job": [""]},
+HELLO = {"rank": 1, "size": 2, "name": "rome"}
+LIES = [
     HELLO | {"rank": True},
     HELLO | {"rank": 1.0},
     HELLO | {"rank": "1"},
+    HELLO | {"rank": None},
     HELLO | {"size": [[2]]},
     HELLO | {"size": None},
     HELLO | {"name": {"a": 1}},
-    {"job": ""},
+    HELLO | {"name": 7},
+    {},
 ]
 
 
-@pytest.mark.parametrize("words", [*GARBAGE[3:], *(frame(json.dumps(hello).encode()) for hello in HELLOS)])
-def test_strangers_do_not_disturb_a_rendezvous(words, monkeypatch):
+def says(words):
+    """Say what no worker says."""
+
+    def act(line):
+        line.sendall(words)
+        return next_error(line)
+
+    return act
+
+
+def claims(lies):
+    """Claim something and prove it, which anybody can where the job has no word."""
+
+    def act(line):
+        refused = challenge.introduce(line, lies, b"")
+        return refused["error"] if refused else next_error(line)
+
+    return act
+
+
+def next_error(line):
+    while "error" not in (header := receive_frame(line, 0)[0]):
+        pass
+    return header["error"]
+
+
+def knows_another_word(line):
+    return challenge.introduce(line, HELLO, b"another")["error"]
+
+
+@pytest.mark.parametrize("acts", [*map(says, GARBAGE[3:]), *map(claims, LIES), knows_another_word])
+def test_strangers_do_not_disturb_a_rendezvous(acts, monkeypatch):
     crashes = []
     monkeypatch.setattr(threading, "excepthook", crashes.append)
     port = free_port(LOOPBACK)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(rendezvous.from_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as stranger:
-            stranger.sendall(words)
-            header, _ = receive_frame(stranger, 0)
+            told = acts(stranger)
         second = pool.submit(rendezvous.from_master, 1, 2, LOOPBACK, port, 20)
         places = [first.result(), second.result()]
         assert list(pool.map(lambda place: place.exchange(b"x"), places)) == [[b"x", b"x"]] * 2
         list(pool.map(lambda place: place.close(), places))
-    assert "treefold only" in header["error"] or "another job" in header["error"] or "JSON" in header["error"]
+    assert "treefold only" in told or "another job" in told or "JSON" in told
     assert crashes == []
 
 
@@ -181,7 +205,7 @@ def test_a_name_that_cannot_be_printed_does_not_hide_an_error(monkeypatch):
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(rendezvous.from_master, 0, 2, LOOPBACK, port, 20)
         with connect(LOOPBACK, port, 5) as worker:
-            send_frame(worker, HELLO | {"job": "a word", "size": 3, "name": "\ud800\x1b[2J" * 1000})
+            challenge.introduce(worker, HELLO | {"size": 3, "name": "\ud800\x1b[2J" * 1000}, b"a word")
             with pytest.raises(TreefoldError, match="WORLD_SIZE 3, worker 0 has 2") as told:
                 first.result()
     assert len(str(told.value).encode()) < 500
@@ -198,7 +222,7 @@ def rank_0(size: int = 2):
 
         def stranger(**words):
             line = lines.enter_context(connect(LOOPBACK, port, 5))
-            send_frame(line, HELLO | words)
+            challenge.introduce(line, HELLO | words, b"")
             return line
 
         def joins(rank):
@@ -357,7 +381,10 @@ def test_a_group_forms_during_a_flood_with_256_files():
 def test_a_master_that_answers_nonsense_is_told(answer):
     def serve(listener):
         connection, _ = listener.accept()
-        receive_frame(connection, 0)
+        hello, _ = receive_frame(connection, 0)
+        asked = challenge.challenge(hello)
+        send_frame(connection, {"number": asked.number})
+        send_frame(connection, challenge.answer_to(asked, receive_frame(connection, 0)[0], b""))
         send_frame(connection, answer)
         return connection
 

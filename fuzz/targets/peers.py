@@ -1,6 +1,6 @@
 """Sends hostile bytes over loopback to every listening socket of a worker.
 
-- `rendezvous`, `mesh`: foreign callers, who have no token, connect before the workers; the group must form.
+- `rendezvous`, `mesh`: foreign callers, who have no key, connect before the workers; the group must form.
 - `master`: the server of the rendezvous is not treefold; a worker that joins must get a readable error.
 - `rank`: a rank that has joined sends nonsense; the others must get a readable error, or ignore it.
 """
@@ -21,18 +21,19 @@ import numpy as np
 
 import treefold
 from fuzz.cases import Case, Fault, check_message, check_refusal
+from fuzz.greetings import KEY, greet, hello
 from fuzz.mutations import NUMBERS, change_json, change_text
 from treefold import rendezvous
 from treefold._core import Mesh, Program
 from treefold.rendezvous.sockets import free_port, listen
 
 _LOOPBACK = "127.0.0.1"
-_TOKEN = 0x1234567890ABCDEF
 _TIMEOUT_S = 8.0
 _SILENCE_S = 0.2
 _ELEMENTS = 64
-_HELLO = {"job": "", "rank": 1, "size": 2, "name": "rome"}
-_ANSWERS: tuple[Any, ...] = ({}, {"bye": True}, {"bytes": [1, 1]}, {"error": "no"}, {"token": "", "rank": 0})
+_HELLO = {"number": "0123456789abcdef" * 2, "rank": 1, "size": 2, "name": "rome"}
+_PROOF = {"proof": "0123456789abcdef" * 4}
+_ANSWERS: tuple[Any, ...] = ({}, {"bye": True}, {"bytes": [1, 1]}, {"error": "no"}, {"number": "0" * 32}, _PROOF)
 
 _Corpus = dict[str, list[bytes]]
 
@@ -40,11 +41,11 @@ _Corpus = dict[str, list[bytes]]
 def corpus() -> _Corpus:
     """Return valid bytes for each target: frames of workers, greetings and frames of ranks."""
     frames = [_frame(json.dumps(header).encode(), b"") for header in (_HELLO, _HELLO, *_ANSWERS)]
-    greeting = b"treefold" + struct.pack("<QIHH", _TOKEN ^ (2**64 - 1), 1, 0, 1)
+    greeting = hello(bytes(32))
     numbers = [(kind, sequence, at, 1) for kind in (1, 2, 3, 4) for sequence in (1, 2) for at in (0, 1)]
     bodies = [_program().signature("float64", "sum").encode(), bytes(8), bytes(8 * _ELEMENTS // 2), b""]
     ranks = [struct.pack("<4I2Q", *head, 0, len(body)) + body for head in numbers for body in bodies]
-    return {"rendezvous": frames, "master": frames, "mesh": [greeting, greeting[:9], *frames], "rank": ranks}
+    return {"rendezvous": frames, "master": frames, "mesh": [greeting, greeting[:40], *frames], "rank": ranks}
 
 
 def _frame(header: bytes, body: bytes) -> bytes:
@@ -136,7 +137,7 @@ def _await(port: int) -> None:
 
 
 def _at_mesh(callers: list[bytes], stay: bool) -> None:
-    meshes = [Mesh(rank, 2, _LOOPBACK, _TOKEN) for rank in range(2)]
+    meshes = [Mesh(rank, 2, _LOOPBACK, KEY) for rank in range(2)]
     addresses = [each.address for each in meshes]
 
     def join(rank: int) -> None:
@@ -172,10 +173,10 @@ def _as_master(callers: list[bytes], stay: bool) -> None:
 
 
 def _as_rank(callers: list[bytes], stay: bool) -> None:
-    first = Mesh(0, 2, _LOOPBACK, _TOKEN)
-    hello = b"treefold" + struct.pack("<QIHH", _TOKEN, 1, 0, 1)
+    first = Mesh(0, 2, _LOOPBACK, KEY)
     vector = np.ones(_ELEMENTS)
-    with _called(_port(first.address), [hello + callers[0]], stay):
+    with socket.create_connection((_LOOPBACK, _port(first.address)), _TIMEOUT_S) as line, ThreadPoolExecutor(1) as pool:
+        saying = pool.submit(_say_as_rank, line, callers[0], stay)
         first.connect({1: f"{_LOOPBACK}:1"}, _TIMEOUT_S, _TIMEOUT_S)
         try:
             for _ in callers:
@@ -186,6 +187,16 @@ def _as_rank(callers: list[bytes], stay: bool) -> None:
             check_refusal(error)
         finally:
             first.close()
+            saying.result()
+
+
+def _say_as_rank(line: socket.socket, words: bytes, stay: bool) -> None:
+    """Prove to be rank 1, and then say anything."""
+    greet(line)
+    with suppress(OSError):  # the other side may close the connection at any byte
+        line.sendall(words)
+    if not stay:
+        line.close()
 
 
 _TESTS = {"rendezvous": _at_rendezvous, "mesh": _at_mesh, "master": _as_master, "rank": _as_rank}

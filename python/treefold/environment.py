@@ -13,6 +13,8 @@ VARIABLES = {
     "TREEFOLD_INTERFACE": "the interface to listen on, by name or address; if not set, the one towards MASTER_ADDR",
     "TREEFOLD_JOB": "a secret word that only the workers of one job share; a worker with another one gets an error",
     "TREEFOLD_STREAMS": "how many TCP streams side by side join two workers; if not set, as many as their line needs",
+    "TREEFOLD_TLS": "the folder of this worker's site that `treefold certificates` has made: workers then encrypt what "
+    "they send and show each other certificates; if not set, nothing is encrypted",
     "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec; each process group plans for its own part of it",
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",
@@ -34,6 +36,12 @@ def value(name: str) -> str:
     """Return the value of a variable of the table, without surrounding blanks; empty where it is not set."""
     assert name in VARIABLES, name
     return os.environ.get(name, "").strip()
+
+
+def forget(name: str) -> None:
+    """Go on as if a variable of the table were not set."""
+    assert name in VARIABLES, name
+    os.environ.pop(name, None)
 
 
 def switch(text: str) -> bool | None:

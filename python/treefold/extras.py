@@ -19,6 +19,7 @@ EXTRAS = {
     "mpi": Extra("mpi4py", "mpi4py"),
     "torch": Extra("PyTorch", "torch"),
     "widget": Extra("anywidget", "anywidget"),
+    "tls": Extra("cryptography", "cryptography"),
 }
 """The packages by the names of their extras."""
 

@@ -123,9 +123,10 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     from treefold.rendezvous.sockets import free_port
 
     environment.warn_of_unknown_variables()
+    environment.forget("TREEFOLD_TLS")  # nothing leaves this machine, and its workers are not of several sites
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
-    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
+    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE", "TREEFOLD_TLS")
     job = secrets.token_hex()
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port), "TREEFOLD_JOB": job}

@@ -11,7 +11,21 @@ import typer
 
 import treefold
 from treefold import _core, interrupts
-from treefold.cli import catalog, compare, draw, explain, networks, plans, probe, reproduce, run, simulate, train, view
+from treefold.cli import (
+    catalog,
+    certificates,
+    compare,
+    draw,
+    explain,
+    networks,
+    plans,
+    probe,
+    reproduce,
+    run,
+    simulate,
+    train,
+    view,
+)
 from treefold.cli.app import SETTINGS, USAGE_ERROR, Command, Commands, explain_usage
 from treefold.cli.terminal import notify, prepare_streams
 from treefold.cli.wording import in_options
@@ -63,6 +77,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     train.train,
     run.run,
     probe.probe,
+    certificates.certificates,
     reproduce.reproduce,
     catalog.algorithms,
     catalog.machine,

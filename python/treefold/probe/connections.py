@@ -11,12 +11,16 @@ from treefold.errors import PeerError, TreefoldError, kind_of, of_kind
 from treefold.probe.results import Pair
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.admission import first_frames
-from treefold.rendezvous.frames import Header, carries, send_frame
+from treefold.rendezvous.challenge import introduce
+from treefold.rendezvous.frames import FrameError
 from treefold.rendezvous.sockets import connect
 from treefold.rendezvous.validation import Schema
+from treefold.text import visible
 
 _CONNECT_S = 10.0
 _HELLO_S = 5.0
+_RETRY_S = 0.05
+_MOST_TEXT = 200
 
 
 def agree(
@@ -42,7 +46,6 @@ def connect_pairs(
     listener: socket.socket,
     pairs: Iterable[Pair],
     workers: Sequence[dict[str, Any]],
-    token: str,
 ) -> dict[int, socket.socket]:
     """Connect this worker with its partners in `pairs`; the lower worker of a pair calls, the higher one listens.
 
@@ -50,8 +53,8 @@ def connect_pairs(
         meeting: The rendezvous of all workers, who call this together.
         listener: The socket on which this worker listens.
         pairs: The pairs of workers to connect.
-        workers: The name, address and port of each worker, by number.
-        token: A secret of the workers; callers without it are turned away.
+        workers: The name, address, port and random number of each worker, by number. Together the numbers make a key,
+            and callers without it are turned away.
 
     Returns:
         The connections of this worker, by the partner's number.
@@ -64,8 +67,11 @@ def connect_pairs(
     partners = {other for pair in pairs if own in pair for other in pair if other != own}
     higher = sorted(other for other in partners if other > own)
     connections: dict[int, socket.socket] = {}
-    errors = _call(own, higher, workers, token, connections)
-    missing = _accept(listener, {other for other in partners if other < own}, token, connections)
+    key = meeting._key_from([worker["number"] for worker in workers])
+    with ThreadPoolExecutor(1) as pool:
+        calls = pool.submit(_call, own, higher, workers, key, connections)
+        missing = _accept(listener, {other for other in partners if other < own}, key, connections)
+        errors = calls.result()
     missed = [f"{_name(own, workers)} was not reached by {_name(other, workers)}" for other in sorted(missing)]
     try:
         reports = agree(meeting, None, {"calls": [str], "missed": [str]}, calls=errors, missed=missed)
@@ -86,20 +92,19 @@ def close_all(connections: dict[int, socket.socket]) -> None:
 
 
 def _call(
-    own: int, others: list[int], workers: Sequence[dict[str, Any]], token: str, into: dict[int, socket.socket]
+    own: int, others: list[int], workers: Sequence[dict[str, Any]], key: bytes, into: dict[int, socket.socket]
 ) -> list[str]:
     """Connect to `others` at the same time; return the errors."""
 
     def call(other: int) -> str | None:
         worker = workers[other]
         try:
-            connection = connect(worker["address"], worker["port"], _CONNECT_S)
-            send_frame(connection, {"token": token, "rank": own})
-        except OSError as error:
-            where = f"{worker['address']} port {worker['port']} ({error.strerror or error})"
+            into[other] = _called(worker["address"], worker["port"], own, key)
+        except (OSError, EOFError, FrameError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or "it closed the connection"
+            where = f"{worker['address']} port {worker['port']} ({reason})"
             remedy = "open firewalls between them, or choose another interface (TREEFOLD_INTERFACE)"
             return f"{_name(own, workers)} cannot reach {_name(other, workers)} at {where}; {remedy}"
-        into[other] = connection
         return None
 
     if not others:
@@ -108,15 +113,37 @@ def _call(
         return [error for error in pool.map(call, others) if error is not None]
 
 
-def _accept(listener: socket.socket, expected: set[int], token: str, into: dict[int, socket.socket]) -> set[int]:
+def _called(address: str, port: int, own: int, key: bytes) -> socket.socket:
+    """Return a connection on which both ends have proven that they know the key."""
+    deadline = time.monotonic() + _CONNECT_S
+    while True:
+        connection = connect(address, port, max(deadline - time.monotonic(), 0))
+        try:
+            connection.settimeout(max(deadline - time.monotonic(), 0.01))
+            if refused := introduce(connection, {"rank": own}, key):
+                raise FrameError(visible(str(refused["error"]))[:_MOST_TEXT])
+            connection.settimeout(None)
+            return connection
+        except (ConnectionError, EOFError):  # other callers may have crowded this one out
+            connection.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _accept(listener: socket.socket, expected: set[int], key: bytes, into: dict[int, socket.socket]) -> set[int]:
     """Accept connections from `expected` ranks; return those that did not call."""
     missing = set(expected)
     if not missing:
         return missing
-    with closing(first_frames(listener, time.monotonic() + _CONNECT_S + _HELLO_S, _HELLO_S)) as callers:
-        for connection, header in callers:
-            rank = _rank(header, token)
-            if rank is not None and rank in missing:
+    until = time.monotonic() + _CONNECT_S + _HELLO_S
+    with closing(first_frames(listener, until, _HELLO_S, key)) as callers:
+        for connection, claims in callers:
+            rank = claims.get("rank")
+            if isinstance(rank, int) and rank in missing:
                 missing.discard(rank)
                 into[rank] = connection
             else:
@@ -124,12 +151,6 @@ def _accept(listener: socket.socket, expected: set[int], token: str, into: dict[
             if not missing:
                 break
     return missing
-
-
-def _rank(header: Header, token: str) -> int | None:
-    """Return the rank of a caller; None for one that does not belong to the workers."""
-    rank = header.get("rank")
-    return rank if carries(header, "token", token) and isinstance(rank, int) else None
 
 
 def _name(rank: int, workers: Sequence[dict[str, Any]]) -> str:

@@ -5,7 +5,6 @@ workers know. After each step they exchange what they measured, so that steps do
 reaches all.
 """
 
-import secrets
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from treefold.probe.links import directed_links
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair
 from treefold.probe.settings import Settings
 from treefold.probe.steps import Step, budget, cost, limits, matchings, steps_of
-from treefold.rendezvous import Rendezvous, validation
+from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
 
 _SILENCE_S = 20.0
@@ -46,6 +45,7 @@ _INTRODUCTION: dict[str, validation.Schema] = {
     "name": validation.is_name,
     "address": str,
     "port": validation.is_port,
+    "number": challenge.is_number,
 }
 
 
@@ -89,7 +89,7 @@ def measure(
     listener, error = _listener(meeting)
     with closing(listener):
         workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
-        validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA, "token": str})
+        validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
         agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
         _make_names_differ(workers)
         links = directed_links(agreed.links, workers)
@@ -98,7 +98,7 @@ def measure(
         steps = steps_of(rounds, links, len(workers))
         measured = Measurements(workers, *budget(agreed, steps))
         announce(cost(measured, pairs, steps))
-        connections = connect_pairs(meeting, listener, pairs, workers, workers[0]["token"])
+        connections = connect_pairs(meeting, listener, pairs, workers)
     try:
         for connection in connections.values():
             transfers.prepare(connection, _SILENCE_S)
@@ -122,9 +122,9 @@ def _listener(meeting: Rendezvous) -> tuple[socket.socket, TreefoldError | None]
 def _introduction(meeting: Rendezvous, listener: socket.socket, settings: Settings) -> dict[str, Any]:
     where = listener.getsockname()
     introduction = {"named": meeting.name is not None, "name": meeting.name or socket.gethostname()}
-    introduction |= {"address": where[0], "port": where[1]}
+    introduction |= {"address": where[0], "port": where[1], "number": challenge.number()}
     if meeting.rank == 0:
-        introduction |= {"settings": asdict(settings), "token": secrets.token_hex(16)}
+        introduction |= {"settings": asdict(settings)}
     return introduction
 
 

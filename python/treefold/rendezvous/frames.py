@@ -3,13 +3,14 @@
 A frame is data, never code, and its reader says how much it takes.
 """
 
-import hmac
 import json
 import socket
 import struct
 from collections import deque
 from contextlib import suppress
 from typing import Any
+
+from treefold.rendezvous.tls import WANTED
 
 Header = dict[str, Any]
 
@@ -61,15 +62,6 @@ def receive_exactly(connection: socket.socket, count: int) -> bytearray:
     return data
 
 
-def carries(header: Header, key: str, secret: str) -> bool:
-    """Return whether a header that anybody may have sent has `secret` under `key`."""
-    claimed = header.get(key)
-    if not isinstance(claimed, str):
-        return False
-    # A foreign text may hold what UTF-8 cannot.
-    return hmac.compare_digest(claimed.encode(errors="surrogatepass"), secret.encode(errors="surrogatepass"))
-
-
 def _packed(header: Header, body: bytes) -> bytes:
     text = json.dumps(header).encode()
     return _PREFIX.pack(_MAGIC, len(text), len(body)) + text
@@ -118,7 +110,7 @@ class FrameStream:
         while len(self._received) < self._expected:
             try:
                 more = self.connection.recv(min(self._expected - len(self._received), _PART_BYTES))
-            except BlockingIOError:
+            except WANTED:
                 return None
             if not more:
                 raise EOFError
@@ -147,7 +139,7 @@ class FrameStream:
         while self._unsent:
             try:
                 sent = self.connection.send(self._unsent[0])
-            except BlockingIOError:
+            except WANTED:
                 return False
             self._unsent[0] = self._unsent[0][sent:]
             if not self._unsent[0]:
@@ -165,7 +157,7 @@ class FrameStream:
             self.connection.shutdown(socket.SHUT_WR)
             while self.connection.recv(_PART_BYTES):
                 pass
-        except BlockingIOError:
+        except WANTED:
             return False
         except OSError:
             pass

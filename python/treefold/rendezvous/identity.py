@@ -1,6 +1,5 @@
 """A worker's name, and the address on which the others reach it."""
 
-import hashlib
 import os
 import socket
 from collections.abc import Sequence
@@ -8,13 +7,27 @@ from contextlib import suppress
 
 from treefold import environment
 from treefold.errors import TreefoldError
-from treefold.rendezvous import validation
+from treefold.rendezvous import challenge, tls, validation
 from treefold.rendezvous.meeting import LOOPBACK, Rendezvous, blame, leaving_together
 from treefold.rendezvous.sockets import address_of, own_address_towards
+from treefold.rendezvous.tls import Credentials
 from treefold.text import message, some, visible
 
-_HELLO: dict[str, validation.Schema] = {"error": str, "job": str, "machine": str}
+_HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_number, "machine": str}
 """The schema of what each worker says of its variables when it arrives."""
+
+
+def own_credentials() -> Credentials | None:
+    """Return this worker's credentials from TREEFOLD_TLS, None if it is not set.
+
+    Raises:
+        TreefoldError: If they cannot be used, or are not of the site to which TREEFOLD_NAME says that it belongs.
+
+    """
+    credentials, name = tls.from_environment(), environment.value("TREEFOLD_NAME")
+    if credentials is not None and name and not tls.is_of_site(name, credentials.site):
+        raise TreefoldError(f"this worker {tls.not_of_site(name, credentials.site)}")
+    return credentials
 
 
 def introduce(meeting: Rendezvous, interface: str | None) -> None:
@@ -29,15 +42,20 @@ def introduce(meeting: Rendezvous, interface: str | None) -> None:
     """
     error = ""
     try:
-        meeting.name, meeting._address = own_name(), listening_address(interface)
+        meeting._credentials = own_credentials()
+        meeting.name, meeting._address = own_name(meeting._credentials), listening_address(interface)
     except TreefoldError as own:
         error = str(own)
-    hello = {"error": error, "job": _digest(environment.value("TREEFOLD_JOB")), "machine": _machine()}
+    meeting._secret = challenge.word_bytes(environment.value("TREEFOLD_JOB"))
+    hello = {"error": error, "number": challenge.number(), "machine": _machine()}
     hellos = validation.exchange(meeting.exchange, hello, _HELLO)
+    # What tells words apart without telling them.
+    digest = challenge.digest_of_word(meeting._secret, [each["number"] for each in hellos])
+    digests = validation.exchange(meeting.exchange, digest, str)
     with leaving_together(meeting):
         if blamed := blame([each["error"] for each in hellos], "worker"):
             raise TreefoldError(blamed)
-        _check_jobs([each["job"] for each in hellos])
+        _check_jobs(digests)
     if meeting._address is None:
         meeting._address = _guessed_address([visible(each["machine"]) for each in hellos], meeting.rank)
 
@@ -52,19 +70,14 @@ def _check_jobs(digests: Sequence[str]) -> None:
         )
 
 
-def _digest(secret: str) -> str:
-    """Return what tells secret words apart without telling them."""
-    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
-
-
-def own_name() -> str | None:
-    """Return this worker's name from TREEFOLD_NAME; None if it is not set.
+def own_name(credentials: Credentials | None) -> str | None:
+    """Return this worker's name from TREEFOLD_NAME, else the site of its certificate; None without both.
 
     Raises:
         TreefoldError: If it cannot be printed.
 
     """
-    name = environment.value("TREEFOLD_NAME")
+    name = environment.value("TREEFOLD_NAME") or (credentials.site if credentials else "")
     if not validation.is_name(name):
         shown = visible(name[:40])
         raise TreefoldError(

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,12 +12,14 @@ from typing import Any, NamedTuple
 from treefold import environment
 from treefold.errors import DeadlineError, PeerError, TreefoldError, of_kind
 from treefold.limits import soft_limit
+from treefold.rendezvous.challenge import StrangerError, introduce, word_bytes
 from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
-from treefold.rendezvous.identity import listening_address, own_name
+from treefold.rendezvous.identity import listening_address, own_credentials, own_name
 from treefold.rendezvous.meeting import MOST_WORKERS, Gather, Rendezvous
 from treefold.rendezvous.server import Server
 from treefold.rendezvous.sockets import connect, has_arrived, listen
+from treefold.rendezvous.tls import Credentials, failure
 from treefold.text import visible
 
 _SLACK_S = 5.0
@@ -52,11 +55,17 @@ class _Member(NamedTuple):
     address: str
     port: int
     timeout_s: float
+    credentials: Credentials | None
 
     @property
     def master(self) -> str:
         """The master's address as errors name it."""
         return f"MASTER_ADDR {visible(self.address)} port {self.port}"
+
+    @property
+    def where(self) -> str:
+        """The words with which errors of this worker begin if worker 0 is to blame."""
+        return f"worker {self.rank}: worker 0, which serves at {self.master},"
 
 
 def from_master(
@@ -98,10 +107,13 @@ def from_master(
         raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; it counts from 0")
     if not 0 < port < 1 << 16:
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
-    own_address, name = listening_address(interface), own_name()
+    credentials = own_credentials()
+    own_address, name = listening_address(interface), own_name(credentials)
     enter = _serve if rank == 0 else _join
-    connection = enter(_Member(rank, size, name, address, port, timeout_s), _job(job))
-    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, own_address or connection.address)
+    connection = enter(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job))
+    address = own_address or connection.address
+    secret = word_bytes(_job(job).word)
+    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials)
     try:
         meeting.exchange(b"")
     except BaseException:
@@ -132,7 +144,7 @@ def _serve(member: _Member, job: _Job) -> _Connection:
     listener = listen(member.address, member.port, what)
     own_address = str(listener.getsockname()[0])
     hub = Hub(member.size, member.timeout_s)
-    server = Server(hub, listener, *job)
+    server = Server(hub, listener, job.word, job.is_secret or bool(member.credentials), member.credentials)
 
     def close() -> None:
         hub.leave(member.rank, "worker 0, which serves the others, has left the group; look at its output")
@@ -183,15 +195,18 @@ def _join(member: _Member, job: _Job) -> _Connection:
 
 def _admitted(member: _Member, job: _Job) -> socket.socket:
     """Return a connection to worker 0, on which it has accepted this worker's rank."""
-    hello = {"job": job.word, "rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
+    hello = {"rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
     deadline = time.monotonic() + member.timeout_s
     while True:
         connection = _called(member, deadline)
         try:
             with _failures_of_worker_0(member):
+                if member.credentials is not None:
+                    connection = member.credentials.call(connection, member.where)
                 # Worker 0 names the missing ones when time is over; this timeout only counts if it is silent itself.
                 connection.settimeout(member.timeout_s + _SLACK_S)
-                if _is_admitted(connection, hello, is_last=time.monotonic() + _RETRY_S > deadline):
+                is_last = time.monotonic() + _RETRY_S > deadline
+                if _is_admitted(connection, hello, word_bytes(job.word), is_last):
                     return connection
         except BaseException:
             connection.close()
@@ -212,12 +227,13 @@ def _called(member: _Member, deadline: float) -> socket.socket:
         ) from None
 
 
-def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> bool:
+def _is_admitted(connection: socket.socket, hello: Header, secret: bytes, is_last: bool) -> bool:
     """Say hello; return False if other callers crowd this worker out, so that it has to call again."""
     try:
-        send_frame(connection, hello)
-        while "still" in (answer := receive_frame(connection, 0)[0]):
+        answer = introduce(connection, hello, secret) or receive_frame(connection, 0)[0]
+        while "still" in answer:
             send_frame(connection, {"here": True})
+            answer = receive_frame(connection, 0)[0]
     except (ConnectionError, EOFError):
         if is_last:
             raise
@@ -232,13 +248,17 @@ def _is_admitted(connection: socket.socket, hello: Header, is_last: bool) -> boo
 @contextmanager
 def _failures_of_worker_0(member: _Member) -> Iterator[None]:
     """Turn a failed connection to worker 0 into an error of one line."""
-    where = f"worker {member.rank}: worker 0, which serves at {member.master},"
+    where = member.where
     try:
         yield
     except TreefoldError:  # of which worker 0 has told
         raise
+    except StrangerError:
+        raise TreefoldError(f"{where} does not know this job's word; give all workers the same TREEFOLD_JOB") from None
     except FrameError:
         raise TreefoldError(f"{where} is not a worker of treefold; choose another MASTER_PORT") from None
+    except ssl.SSLError as error:
+        raise PeerError(f"{where} {failure(error)}") from None
     except TimeoutError:
         silence_s = member.timeout_s + _SLACK_S
         raise DeadlineError(f"{where} was silent for {silence_s:g} s; look whether it hangs") from None

@@ -8,7 +8,9 @@ from typing import TypeVar
 from treefold import checks
 from treefold.errors import OutsideError, TreefoldError, kind_of, of_kind
 from treefold.rendezvous import validation
+from treefold.rendezvous.challenge import shared_key
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+from treefold.rendezvous.tls import Credentials
 from treefold.text import some, visible
 
 LOOPBACK = "127.0.0.1"
@@ -51,6 +53,10 @@ class Rendezvous:
     _gather: Gather
     _close: Callable[[], None]
     _address: str | None = None
+    _secret: bytes = b""
+    """The word of the job, which strangers do not know; empty if there is none."""
+    _credentials: Credentials | None = None
+    """The credentials with which this worker proves its site and encrypts; None if nothing is encrypted."""
 
     @property
     def address(self) -> str:
@@ -90,6 +96,14 @@ class Rendezvous:
         if len(blob) > MAX_BLOB_BYTES:
             raise TreefoldError(f"a blob of {len(blob)} bytes is too large to exchange; the most is {MAX_BLOB_BYTES}")
         return self._gather(bytes(blob))
+
+    def _key_from(self, numbers: Sequence[str]) -> bytes:
+        """Return the key of 32 bytes that random numbers of all workers make together with the job's word.
+
+        Who reads what the workers exchange learns the numbers. Without the word that is not enough for the key, if the
+        job has one.
+        """
+        return shared_key(self._secret, numbers)
 
     def close(self) -> None:
         """Leave; calling it again does nothing. Workers that still wait for this one get an error that names it.

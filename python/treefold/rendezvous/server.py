@@ -1,14 +1,15 @@
 """Worker 0 serves the ranks of other processes with one thread, however many callers there are.
 
-Each caller says a job word, a rank and a size. A wrong word is refused. Where the job has a secret word, any other
-mistake is the job's own, and all workers get it as an error at once. Without a secret word anybody may have made the
-mistake: the caller is refused, and the workers hear of it only if they wait in vain. If a rank is claimed again before
-all have come, every claimant is asked whether it is still there: the rank goes to the first that answers, because
-workers answer at once and foreign callers need not.
+Each caller claims a rank and a size, and proves that it knows the job's word. One that does not is refused. Where that
+word is secret, or callers have certificates, any mistake is the job's own, and all workers get it as an error at once.
+Otherwise anybody may have made the mistake: the caller is refused, and the workers hear of it only if they wait in
+vain. If a rank is claimed again before all have come, every claimant is asked whether it is still there: the rank goes
+to the first that answers, because workers answer at once and foreign callers need not.
 """
 
 import selectors
 import socket
+import ssl
 import threading
 import time
 from contextlib import suppress
@@ -16,8 +17,10 @@ from functools import partial
 
 from treefold.errors import PeerError, TreefoldError, kind_of
 from treefold.rendezvous.admission import POLL_S, REFUSAL_S, Admission, Caller
-from treefold.rendezvous.frames import FrameError, FrameStream, Header, carries
+from treefold.rendezvous.challenge import word_bytes
+from treefold.rendezvous.frames import FrameError, FrameStream, Header
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
+from treefold.rendezvous.tls import Credentials, is_of_site, not_of_site, site_of
 from treefold.text import visible
 
 _HELLO_S = 5.0
@@ -45,10 +48,10 @@ class _Claim:
 class Server:
     """A hub behind a listener; everything happens in one thread."""
 
-    def __init__(self, hub: Hub, listener: socket.socket, job: str, has_secret: bool):
-        self._hub, self._job, self._has_secret = hub, job, has_secret
+    def __init__(self, hub: Hub, listener: socket.socket, job: str, has_secret: bool, tls: Credentials | None):
+        self._hub, self._has_secret = hub, has_secret
         self._ready = selectors.DefaultSelector()
-        self._admission = Admission(self._ready, listener, _HELLO_S, self._handle_hello)
+        self._admission = Admission(self._ready, listener, _HELLO_S, word_bytes(job), self._handle_hello, tls)
         self._workers: dict[int, _Worker] = {}
         self._waiting: dict[int, list[_Worker]] = {}
         """The workers that wait for the blobs of each round."""
@@ -105,6 +108,8 @@ class Server:
         has_deadlines = self._admission.callers or self._waiting or self._asked or self._refused or self._closing
         for key, _ in self._ready.select(POLL_S if has_deadlines else None):
             key.data()
+        while self._admission.mishaps:
+            self._hub.remark(self._admission.mishaps.pop(0))
         self._answer()
         self._check_deadlines()
         self._admission.drop_expired()
@@ -133,7 +138,7 @@ class Server:
             self._admission.refuse(caller, str(error))
             return
         self._arrivals += 1
-        if mistake := self._mistake(rank, size, name):
+        if mistake := self._mistake(rank, size, name) or _foreign(rank, hello.get("name"), caller):
             self._report_mistake(mistake)
             self._admission.refuse(caller, mistake)
         elif self._hub.failure:
@@ -145,11 +150,6 @@ class Server:
 
     def _introduction(self, hello: Header, address: str) -> tuple[int, int, str]:
         """Return a worker's rank, the size of the group as this worker knows it, and its name for errors."""
-        if not carries(hello, "job", self._job):
-            raise FrameError(
-                "this is another job's rendezvous; give each job its own MASTER_PORT, and all of its workers the same "
-                "TREEFOLD_JOB"
-            )
         rank, size, name = hello.get("rank"), hello.get("size"), hello.get("name")
         sane = range(-_MOST, _MOST)
         if type(rank) is not int or type(size) is not int or rank not in sane or size not in sane:
@@ -295,6 +295,16 @@ class Server:
             self._let_go(worker)
         for worker in [each for each, until in self._asked.items() if until < now]:
             self._remove(worker, "did not answer when another worker claimed this rank")
+
+
+def _foreign(rank: int, name: str | None, caller: Caller) -> str | None:
+    """Return the mistake of a worker whose name is not of the site of its certificate; None if it is, or has none."""
+    if not isinstance(caller.stream.connection, ssl.SSLSocket):
+        return None
+    site = site_of(caller.stream.connection)
+    if site is not None and name is not None and is_of_site(name, site):
+        return None
+    return f"worker {rank} at {caller.address} {not_of_site(name, site)}"
 
 
 def _taken_twice(rank: int, one: str, other: str) -> str:

@@ -1,7 +1,7 @@
 """How workers join a group: they agree on a plan, connect, and run it together."""
 
-import secrets
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from treefold._core import Mesh, Plan, Topology, message_cost
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import TreefoldError
-from treefold.rendezvous import Rendezvous, local, validation
+from treefold.rendezvous import Rendezvous, challenge, local, tls, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
 from treefold.runtime.agreement import agreed_plans
@@ -21,8 +21,21 @@ from treefold.runtime.group import Group
 from treefold.runtime.rank_mapping import RankMapping, map_ranks
 from treefold.runtime.streams import asked_streams
 from treefold.runtime.tcp import TcpTransport
+from treefold.text import some
 
 _Result = TypeVar("_Result")
+
+_HELLO: dict[str, validation.Schema] = {
+    "name": lambda value: value is None or validation.is_name(value),
+    "number": challenge.is_number,
+    "tls": bool,
+}
+"""The schema of what each worker says of itself."""
+
+_CLEAR_TEXT = (
+    "what the workers send each other is not encrypted when it leaves a machine; use a network that strangers cannot "
+    "read, or certificates (TREEFOLD_TLS)"
+)
 
 
 class _Agreed(NamedTuple):
@@ -31,7 +44,7 @@ class _Agreed(NamedTuple):
     plan: Plan
     mapping: RankMapping
     connections: Connections
-    token: int
+    key: bytes
     """A secret by which the workers know each other's connections."""
 
 
@@ -107,11 +120,11 @@ def form(
     check_adapt(adapt)
     if adapt and engine is not None:
         raise TreefoldError("adapt works over TCP only, and an engine was given; drop one of the two")
-    hello = {"name": meeting.name, "token": secrets.randbits(63)}
-    schema = {"name": lambda value: value is None or validation.is_name(value), "token": validation.is_count}
-    hellos = validation.exchange(meeting.exchange, hello, schema)
+    hello = {"name": meeting.name, "number": challenge.number(), "tls": meeting._credentials is not None}
+    hellos = validation.exchange(meeting.exchange, hello, _HELLO)
+    _check_tls([hello["tls"] for hello in hellos], engine is None)
     mapping = map_ranks([hello["name"] for hello in hellos], plan.topology)
-    agreed = _Agreed(plan, mapping, connections, hellos[0]["token"])
+    agreed = _Agreed(plan, mapping, connections, meeting._key_from([hello["number"] for hello in hellos]))
     with ExitStack() as undo:
         if engine is None:
             group = _over_tcp(undo, meeting, agreed, adapt)
@@ -176,13 +189,17 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
 
     def listening() -> tuple[Mesh, float]:
         asked_streams(agreed.connections.streams)
-        mesh = Mesh(rank, meeting.size, meeting.address, agreed.token)
+        mesh = Mesh(rank, meeting.size, meeting.address, agreed.key)
         undo.callback(mesh.close)
+        if meeting._credentials is not None:
+            mesh.secure(*meeting._credentials.texts(), [tls.certified_name(name) for name in agreed.mapping.names])
         return mesh, message_cost()
 
     mesh, own_message_s = all_or_none(meeting, listening)
     schema = (validation.is_endpoint, validation.is_amount)
     by_worker = validation.exchange(meeting.exchange, [mesh.address, own_message_s], schema)
+    if meeting.rank == 0 and meeting._credentials is None:
+        _warn_of_clear_text([endpoint for endpoint, _ in by_worker])
     addresses, costs = zip(*(by_worker[worker] for worker in agreed.mapping.worker_of_rank), strict=True)
 
     def connected() -> Group:
@@ -192,6 +209,26 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
         return make(meeting.rank, agreed.plan, agreed.mapping, transport)
 
     return all_or_none(meeting, connected)
+
+
+def _check_tls(have: Sequence[bool], is_tcp: bool) -> None:
+    """Refuse a group of which some have certificates, or whose vectors an engine carries that knows none."""
+    if any(have) and not is_tcp:
+        raise TreefoldError("only the transport tcp encrypts, and TREEFOLD_TLS is set; choose tcp, or unset it")
+    if any(have) and not all(have):
+        lack = [str(worker) for worker, has in enumerate(have) if not has]
+        plural, have_none = ("s", "have") if len(lack) > 1 else ("", "has")
+        raise TreefoldError(
+            f"worker{plural} {some(lack, 8)} {have_none} no certificate, and others have; set TREEFOLD_TLS on all "
+            "workers, or on none"
+        )
+
+
+def _warn_of_clear_text(endpoints: Sequence[str]) -> None:
+    """Warn if vectors leave the machine, as nothing encrypts them."""
+    hosts = {endpoint.rpartition(":")[0] for endpoint in endpoints}
+    if len(hosts) > 1:
+        warnings.warn(_CLEAR_TEXT, stacklevel=2)
 
 
 def _served_group(worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport) -> Group:

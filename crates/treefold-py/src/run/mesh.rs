@@ -84,10 +84,11 @@ impl Mesh {
 
 #[pymethods]
 impl Mesh {
-    /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one token.
+    /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one key of
+    /// 32 bytes.
     #[new]
-    fn new(rank: u32, ranks: u32, address: IpAddr, token: u64) -> PyResult<Self> {
-        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, token).map_err(raise)?;
+    fn new(rank: u32, ranks: u32, address: IpAddr, key: [u8; tcp::KEY_BYTES]) -> PyResult<Self> {
+        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, &key).map_err(raise)?;
         let waker = mesh.waker();
         Ok(Self {
             inner: Mutex::new(Inner { mesh, scratch: Vec::new() }),
@@ -95,6 +96,14 @@ impl Mesh {
             stopped: AtomicBool::new(false),
             waker,
         })
+    }
+
+    /// Encrypt the connections that are made from now on, with the PEM texts of the authority's certificate, of the
+    /// rank's own one and of its key; `names` are those in the certificates of all ranks.
+    fn secure(&self, authority: &[u8], certificate: &[u8], key: &[u8], names: Vec<String>) -> PyResult<()> {
+        let credentials = tcp::Credentials::new(authority, certificate, key, &names).map_err(raise)?;
+        self.locked().mesh.secure(credentials);
+        Ok(())
     }
 
     /// The address and port on which the rank listens, as `address:port`.

@@ -7,13 +7,16 @@
 //! report lost ranks and operations that are given up, and they carry the messages of the layer above.
 
 mod between;
+mod callers;
 mod connection;
 mod control;
 mod faults;
 mod frame;
 mod join;
 mod probe;
+mod proof;
 mod reunion;
+mod secure;
 mod usage;
 mod watch;
 
@@ -41,7 +44,10 @@ pub use faults::{Failure, Pair};
 pub use frame::Signature;
 use frame::{Frame, Kind};
 pub use join::message_cost;
+pub use proof::KEY_BYTES;
+use proof::Key;
 use reunion::Reunions;
+pub use secure::Credentials;
 use watch::Watch;
 
 /// The most streams of a connection.
@@ -76,7 +82,9 @@ pub struct Mesh {
     poll: Poll,
     waker: Arc<Waker>,
     listener: TcpListener,
-    token: u64,
+    key: Key,
+    /// What connections are encrypted with, if they are.
+    credentials: Option<Credentials>,
     address: SocketAddr,
     /// The connection to each rank.
     connections: Vec<Option<Connection>>,
@@ -144,7 +152,7 @@ impl Mesh {
     /// # let line = Arc::new(from_spec("line:2", None, None)?);
     /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
     /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
-    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), 7);
+    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), &[7; 32]);
     /// let mut meshes = [listen(NodeId(0))?, listen(NodeId(1))?];
     /// let peers = [(NodeId(0), meshes[0].address()), (NodeId(1), meshes[1].address())];
     /// let mut vectors = [[1; 4], [2; 4]];

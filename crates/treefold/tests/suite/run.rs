@@ -201,7 +201,8 @@ pub fn meshes(ranks: u32) -> Vec<Mesh> {
 /// Meshes of `ranks` ranks in this process, whose connections have so many streams; those to rank 0 have more.
 pub fn meshes_over(ranks: u32, streams: usize) -> Vec<Mesh> {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut all: Vec<Mesh> = (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, 7).unwrap()).collect();
+    let mut all: Vec<Mesh> =
+        (0..ranks).map(|rank| Mesh::listen(NodeId(rank), ranks, address, &[7; 32]).unwrap()).collect();
     let addresses: Vec<_> = NodeId::first(all.len()).zip(all.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     thread::scope(|scope| {
@@ -357,7 +358,7 @@ fn a_rank_that_does_not_answer_is_named() {
 #[test]
 fn a_rank_that_does_not_answer_is_blamed_and_not_those_behind_it() {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(NodeId(rank), 4, address, 7).unwrap()).collect();
+    let mut line: Vec<Mesh> = (0..4).map(|rank| Mesh::listen(NodeId(rank), 4, address, &[7; 32]).unwrap()).collect();
     let addresses: Vec<_> = NodeId::first(4).zip(line.iter().map(Mesh::address)).collect();
     let second = Duration::from_secs(5);
     together(&mut line, |rank, mesh| {
@@ -402,8 +403,8 @@ fn a_rank_that_answers_but_does_not_begin_is_named() {
 #[test]
 fn strangers_are_sent_away() {
     let address: IpAddr = HOME.parse().unwrap();
-    let mut one = Mesh::listen(NodeId(0), 2, address, 1).unwrap();
-    let mut other = Mesh::listen(NodeId(1), 2, address, 2).unwrap();
+    let mut one = Mesh::listen(NodeId(0), 2, address, &[1; 32]).unwrap();
+    let mut other = Mesh::listen(NodeId(1), 2, address, &[2; 32]).unwrap();
     let (to_one, to_other) = ([(NodeId(0), one.address())], [(NodeId(1), other.address())]);
     let short = Duration::from_millis(600);
     let found = thread::scope(|scope| {

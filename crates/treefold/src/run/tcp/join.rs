@@ -1,13 +1,13 @@
 //! Joining: a rank listens, connects to the ranks before it, and accepts connections of the ranks after it.
 //!
-//! A rank that connects sends a token that only the group knows, so that a foreign process that finds the port is sent
-//! away.
+//! Both ends of a connection prove that they know a key which only the group has, so that a foreign process that finds
+//! the port is sent away. A rank calls in threads while it accepts, as an end waits for the other one's proof.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,12 @@ use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
 use socket2::{SockRef, TcpKeepalive};
 
+use super::callers::{Call, Caller, accept};
 use super::connection::{Connection, Stream};
 use super::control::Heard;
 use super::frame::HEADER;
+use super::proof::{Claim, KEY_BYTES, Key};
+use super::secure::{Credentials, Line};
 use super::{MOST_STREAMS, Mesh};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
@@ -25,15 +28,9 @@ use crate::units::Seconds;
 
 /// The waker's token in mio; the token of a connection is its rank.
 const WAKE: Token = Token(usize::MAX);
-/// How long a caller may take to say which rank it is.
-const HELLO: Duration = Duration::from_secs(5);
-/// The bytes of a hello: a greeting, the token, a rank, the number of the stream, and how many there are.
-const HELLO_BYTES: usize = 24;
 const GREETING: [u8; 8] = *b"treefold";
 /// The greeting of a rank that was cut off.
 pub const REUNION: [u8; 8] = *b"treeback";
-/// The most callers that have not said yet which rank they are: few enough for a process that may open 256 files.
-const CALLERS: usize = 128;
 
 /// Returns the time that sending or receiving a message costs this machine, besides its bytes. It measures how long
 /// sending and receiving take together over loopback, at best, and halves that.
@@ -65,6 +62,7 @@ pub fn message_cost() -> Result<Seconds> {
 
 impl Mesh {
     /// Returns rank `rank` of `ranks`, without connections; it listens on `address`, and only there, at a free port.
+    /// All ranks of a group have the same `key`, and strangers do not know it.
     ///
     /// # Errors
     /// If this machine does not have that address.
@@ -73,12 +71,12 @@ impl Mesh {
     /// use treefold::run::tcp::Mesh;
     /// use treefold::topology::NodeId;
     ///
-    /// let mesh = Mesh::listen(NodeId(0), 2, "127.0.0.1".parse().unwrap(), 7)?;
+    /// let mesh = Mesh::listen(NodeId(0), 2, "127.0.0.1".parse().unwrap(), &[7; 32])?;
     /// assert!(mesh.address().ip().is_loopback());
     /// assert_ne!(mesh.address().port(), 0, "the system has chosen a port");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, token: u64) -> Result<Self> {
+    pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, key: &[u8; KEY_BYTES]) -> Result<Self> {
         let fail = |error: io::Error| {
             Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))
                 .outside(error.kind())
@@ -93,7 +91,8 @@ impl Mesh {
             poll,
             waker,
             listener,
-            token,
+            key: Key::new(key),
+            credentials: None,
             address,
             connections: (0..count).map(|_| None).collect(),
             names: (0..ranks).map(|rank| format!("rank {rank}")).collect(),
@@ -119,6 +118,12 @@ impl Mesh {
         }
     }
 
+    /// Encrypts all connections that are made from now on, and refuses ranks whose certificate is of another site; all
+    /// ranks of a group do so, or none.
+    pub fn secure(&mut self, credentials: Credentials) {
+        self.credentials = Some(credentials);
+    }
+
     /// Returns the address and port on which this rank listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -140,10 +145,8 @@ impl Mesh {
         let wanted = |rank: NodeId| self.connections[rank].is_none() && rank != self.rank;
         let (before, after): (Vec<_>, Vec<_>) =
             peers.iter().filter(|peer| wanted(peer.0)).partition(|peer| peer.0 < self.rank);
-        for &&(rank, address) in &before {
-            let streams = self.connect_to(rank, address, deadline)?;
-            self.keep(rank, streams, dead_after)?;
-        }
+        let mut calls: Vec<Calling> =
+            before.iter().map(|&&(rank, address)| self.call(GREETING, rank, address, deadline)).collect();
         self.reunions.dead_after = dead_after;
         for &(rank, address) in peers {
             self.reunions.addresses.retain(|&(other, _)| other != rank);
@@ -151,46 +154,70 @@ impl Mesh {
         }
         let mut missing: Vec<NodeId> = after.iter().map(|peer| peer.0).collect();
         let mut callers = Vec::new();
-        while !missing.is_empty() {
+        while !missing.is_empty() || !calls.is_empty() {
             if let Some((rank, streams)) = self.next_member(&mut callers, GREETING, &missing) {
                 missing.retain(|&other| other != rank);
+                self.keep(rank, streams, dead_after)?;
+                continue;
+            }
+            if let Some((at, answered)) = calls.iter().enumerate().find_map(|(at, call)| Some((at, call.answered()?))) {
+                let Calling { rank, address, .. } = calls.swap_remove(at);
+                let streams = answered.map_err(|error| self.unreachable(rank, address, &error))?;
                 self.keep(rank, streams, dead_after)?;
                 continue;
             }
             if !go_on() {
                 return Err(Error::interrupted(format!("rank {} was interrupted while it connected", self.rank)));
             }
-            if Instant::now() > deadline {
-                let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
-                let late = Error::new(format!(
-                    "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
-                    self.rank,
-                    self.address,
-                    timeout.as_secs_f64()
-                ));
-                return Err(late.outside(io::ErrorKind::TimedOut));
+            if Instant::now() > deadline && !missing.is_empty() {
+                return Err(self.absent(&missing, timeout));
             }
             thread::sleep(Duration::from_millis(2));
         }
         Ok(())
     }
 
-    fn connect_to(&self, rank: NodeId, address: SocketAddr, deadline: Instant) -> Result<Vec<TcpStream>> {
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let hellos = self.hellos(GREETING, rank);
-        dial_all(self.address.ip(), address, left, &hellos).map_err(|error| {
-            Error::new(format!(
-                "rank {} cannot reach rank {rank} at {address}: {error}; is there a route, or a firewall?",
-                self.rank
-            ))
-            .outside(error.kind())
-        })
+    fn absent(&self, missing: &[NodeId], timeout: Duration) -> Error {
+        let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
+        let late = Error::new(format!(
+            "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
+            self.rank,
+            self.address,
+            timeout.as_secs_f64()
+        ));
+        late.outside(io::ErrorKind::TimedOut)
     }
 
-    /// Returns what this rank says first on each stream to a rank.
-    pub(super) fn hellos(&self, greeting: [u8; 8], rank: NodeId) -> Vec<Vec<u8>> {
+    fn unreachable(&self, rank: NodeId, address: SocketAddr, error: &io::Error) -> Error {
+        let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it hung up".to_owned(),
+            io::ErrorKind::WouldBlock => "it does not answer".to_owned(),
+            _ => error.to_string(),
+        };
+        let remedy = "is there a route, or a firewall, and does the same group listen there?";
+        Error::new(format!("rank {} cannot reach rank {rank} at {address}: {reason}; {remedy}", self.rank))
+            .outside(error.kind())
+    }
+
+    /// Calls a rank in a thread, as that may take long.
+    pub(super) fn call(&self, greeting: [u8; 8], rank: NodeId, address: SocketAddr, deadline: Instant) -> Calling {
         let streams = self.streams[rank.index()];
-        (0..streams).map(|stream| hello(greeting, self.token, self.rank, stream, streams)).collect()
+        let claims: Vec<Claim> =
+            (0..streams).map(|stream| Claim { greeting, rank: self.rank, stream, streams }).collect();
+        let call = Call {
+            own: self.address.ip(),
+            rank,
+            address,
+            deadline,
+            key: self.key.clone(),
+            credentials: self.credentials.clone(),
+        };
+        let (sender, receiver) = channel();
+        thread::spawn(move || {
+            // Nobody listens if this rank has given up meanwhile.
+            let _ = sender.send(call.with(&claims));
+        });
+        Calling { rank, address, receiver }
     }
 
     /// Returns the streams of a missing rank with this greeting that has proven to be one and has called with all of
@@ -200,50 +227,28 @@ impl Mesh {
         callers: &mut Vec<Caller>,
         greeting: [u8; 8],
         missing: &[NodeId],
-    ) -> Option<(NodeId, Vec<TcpStream>)> {
-        self.accept(callers);
-        let is_awaited = |hello: Option<Hello>| hello.is_some_and(|hello| missing.contains(&hello.rank));
-        callers.retain_mut(|caller| match caller.is_done() {
-            true => Instant::now() < caller.deadline && is_awaited(caller.hello(greeting, self.token)),
-            false => caller.read_hello(),
+    ) -> Option<(NodeId, Vec<Line>)> {
+        let credentials = self.credentials.as_ref();
+        accept(&self.listener, callers, credentials);
+        let said = |caller: &Caller| caller.claim.filter(|claim| claim.greeting == greeting);
+        let is_awaited = |claim: Claim| claim.greeting == greeting && missing.contains(&claim.rank);
+        callers.retain_mut(|caller| {
+            caller.serve(self.rank, &self.key, credentials) && caller.claim.is_none_or(is_awaited)
         });
-        let said = |caller: &Caller| caller.hello(greeting, self.token).filter(|_| caller.is_done());
-        let is_whole = |hello: &Hello| {
-            let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == hello.rank);
-            of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == hello.streams
+        let is_whole = |claim: &Claim| {
+            let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == claim.rank);
+            of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == claim.streams
         };
-        let Hello { rank, .. } = callers.iter().filter_map(said).find(is_whole)?;
+        let Claim { rank, .. } = callers.iter().filter_map(said).find(is_whole)?;
         let mut streams = BTreeMap::new();
-        for caller in callers.extract_if(.., |caller| said(caller).is_some_and(|hello| hello.rank == rank)) {
-            let number = said(&caller).map(|hello| hello.stream);
-            streams.insert(number, caller.stream);
+        for caller in callers.extract_if(.., |caller| said(caller).is_some_and(|claim| claim.rank == rank)) {
+            streams.insert(caller.claim.map(|claim| claim.stream), caller.into_line());
         }
         Some((rank, streams.into_values().collect()))
     }
 
-    /// Accepts all callers, and reads their hellos at once, as a rank sends its hello when it connects.
-    fn accept(&self, callers: &mut Vec<Caller>) {
-        for _ in 0..CALLERS {
-            match self.listener.accept() {
-                Ok((stream, _)) => {
-                    let mut caller = Caller::new(stream.into());
-                    if caller.read_hello() {
-                        callers.push(caller);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The process cannot open one more file.
-                Err(_) if !send_away_silent(callers) => break,
-                Err(_) => {}
-            }
-            if callers.len() > CALLERS {
-                send_away_silent(callers);
-            }
-        }
-    }
-
     /// Makes streams the connection to a rank.
-    fn keep(&mut self, rank: NodeId, streams: Vec<TcpStream>, dead_after: Duration) -> Result<()> {
+    fn keep(&mut self, rank: NodeId, streams: Vec<Line>, dead_after: Duration) -> Result<()> {
         let life = self.faults.mend(rank, self.rank);
         let connection = self.set_up(rank, streams, dead_after, life);
         let fail = |error: io::Error| Error::new(format!("connection to rank {rank}: {error}")).outside(error.kind());
@@ -255,7 +260,7 @@ impl Mesh {
     pub(super) fn set_up(
         &self,
         rank: NodeId,
-        streams: Vec<TcpStream>,
+        streams: Vec<Line>,
         dead_after: Duration,
         life: u32,
     ) -> io::Result<Connection> {
@@ -264,7 +269,8 @@ impl Mesh {
         Ok(Connection::new(streams?, life))
     }
 
-    fn set_up_stream(&self, token: usize, stream: TcpStream, dead_after: Duration) -> io::Result<Stream> {
+    fn set_up_stream(&self, token: usize, line: Line, dead_after: Duration) -> io::Result<Stream> {
+        let Line { stream, session } = line;
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
@@ -274,100 +280,24 @@ impl Mesh {
         let is_near = stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
         let mut stream = mio::net::TcpStream::from_std(stream);
         self.poll.registry().register(&mut stream, Token(token), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Stream::new(stream, is_near))
+        Ok(Stream::new(stream, session, is_near))
     }
 }
 
-/// Returns what a rank says first on one of its streams.
-fn hello(greeting: [u8; 8], token: u64, rank: NodeId, stream: usize, streams: usize) -> Vec<u8> {
-    let [stream, streams] = [stream, streams].map(|number| (number as u16).to_le_bytes());
-    [&greeting[..], &token.to_le_bytes(), &rank.0.to_le_bytes(), &stream, &streams].concat()
+/// A call to a lower rank that has not been answered.
+pub struct Calling {
+    pub rank: NodeId,
+    address: SocketAddr,
+    receiver: Receiver<io::Result<Vec<Line>>>,
 }
 
-/// Connects to an address as often as there are hellos, at the same time, and says them.
-pub fn dial_all(own: IpAddr, address: SocketAddr, timeout: Duration, hellos: &[Vec<u8>]) -> io::Result<Vec<TcpStream>> {
-    let call = |hello: &[u8]| {
-        let mut stream = dial(own, address, timeout)?;
-        stream.write_all(hello)?;
-        Ok(stream)
-    };
-    thread::scope(|scope| {
-        let calls: Vec<_> = hellos.iter().map(|hello| scope.spawn(move || call(hello))).collect();
-        calls.into_iter().map(|call| call.join().expect("a call does not panic")).collect()
-    })
-}
-
-/// Connects to an address from the address `own`, on which the rank listens, so that traffic takes the interface that
-/// was asked for.
-fn dial(own: IpAddr, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
-    socket.bind(&SocketAddr::new(own, 0).into())?;
-    socket.connect_timeout(&address.into(), timeout)?;
-    Ok(socket.into())
-}
-
-/// Makes room by sending away the first caller that has not said which rank it is, as a rank says so at once. Returns
-/// false if there is none.
-fn send_away_silent(callers: &mut Vec<Caller>) -> bool {
-    let silent = callers.iter().position(|caller| !caller.is_done());
-    silent.map(|at| callers.remove(at)).is_some()
-}
-
-/// A process that has connected, and what has come of its hello.
-pub struct Caller {
-    stream: TcpStream,
-    hello: [u8; HELLO_BYTES],
-    /// The bytes of the hello that have come.
-    received: usize,
-    deadline: Instant,
-}
-
-impl Caller {
-    /// Wraps a stream, which must not block.
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, hello: [0; HELLO_BYTES], received: 0, deadline: Instant::now() + HELLO }
-    }
-
-    fn is_done(&self) -> bool {
-        self.received == HELLO_BYTES
-    }
-
-    /// Reads the bytes that have come; returns false if they can become no hello any more.
-    fn read_hello(&mut self) -> bool {
-        match self.stream.read(&mut self.hello[self.received..]) {
-            Ok(count) => {
-                self.received += count;
-                count > 0
-            }
-            Err(error) => {
-                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-                    && Instant::now() < self.deadline
-            }
+impl Calling {
+    /// Returns the streams, or why there are none; `None` as long as neither is known.
+    pub fn answered(&self) -> Option<io::Result<Vec<Line>>> {
+        match self.receiver.try_recv() {
+            Ok(answered) => Some(answered),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(io::Error::other("the call was given up"))),
         }
     }
-
-    /// Returns what the caller says, if it knows the token. All bytes of the token are compared, so that the time of
-    /// the comparison does not tell how much of a guess is right.
-    fn hello(&self, greeting: [u8; 8], token: u64) -> Option<Hello> {
-        let known = [greeting, token.to_le_bytes()].concat();
-        let (sent, rest) = self.hello.split_at(known.len());
-        let differences = sent.iter().zip(&known).fold(0, |sum, (one, other)| sum | (one ^ other));
-        let Some((rank, &[a, b, c, d])) = rest.split_first_chunk::<4>() else { return None };
-        let [stream, streams] = [[a, b], [c, d]].map(|bytes| usize::from(u16::from_le_bytes(bytes)));
-        let is_possible = stream < streams && streams <= MOST_STREAMS;
-        (black_box(differences) == 0 && is_possible).then(|| Hello {
-            rank: NodeId(u32::from_le_bytes(*rank)),
-            stream,
-            streams,
-        })
-    }
-}
-
-/// What a rank says first on one of its streams.
-#[derive(Debug, Clone, Copy)]
-struct Hello {
-    rank: NodeId,
-    stream: usize,
-    /// How many streams the rank dials.
-    streams: usize,
 }

@@ -6,16 +6,15 @@
 //! control messages have come, and the other sends what is missing before it passes on new ones: they stay in order.
 
 use std::collections::VecDeque;
-use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::Mesh;
+use super::callers::Caller;
 use super::connection::{Connection, Received};
 use super::frame::{Frame, Kind};
-use super::join::{Caller, REUNION, dial_all};
+use super::join::{Calling, REUNION};
+use super::secure::Line;
 use crate::ids::NodeId;
 
 /// How often a rank dials another one from which it is cut off.
@@ -35,7 +34,7 @@ pub struct Reunions {
     /// When each rank was dialled last.
     dialled: Vec<(NodeId, Instant)>,
     /// The ranks that are being dialled.
-    dialling: Vec<(NodeId, Receiver<io::Result<Vec<TcpStream>>>)>,
+    dialling: Vec<Calling>,
     /// The callers that have not said who they are.
     callers: Vec<Caller>,
     /// The connections whose ends have not greeted each other.
@@ -106,30 +105,25 @@ impl Mesh {
     fn dial_again(&mut self, now: Instant) {
         for (rank, address) in self.reunions.addresses.clone() {
             let is_early = |&(other, at): &(NodeId, Instant)| other == rank && now - at < DIAL_EVERY;
-            let is_dialling = self.reunions.dialling.iter().any(|&(other, _)| other == rank);
+            let is_dialling = self.reunions.dialling.iter().any(|calling| calling.rank == rank);
             let is_later = is_dialling || self.reunions.dialled.iter().any(is_early);
             if rank > self.rank || is_later || self.awaited(rank).is_none() {
                 continue;
             }
-            let (sender, receiver) = channel();
-            let (own, hellos) = (self.address.ip(), self.hellos(REUNION, rank));
-            thread::spawn(move || {
-                // Nobody listens if the rank has left meanwhile.
-                let _ = sender.send(dial_all(own, address, PATIENCE, &hellos));
-            });
+            let calling = self.call(REUNION, rank, address, now + PATIENCE);
             self.reunions.dialled.retain(|&(other, _)| other != rank);
             self.reunions.dialled.push((rank, now));
-            self.reunions.dialling.push((rank, receiver));
+            self.reunions.dialling.push(calling);
         }
     }
 
     /// Takes up the connections of calls that were answered.
     fn take_up(&mut self, now: Instant) {
-        for (rank, receiver) in std::mem::take(&mut self.reunions.dialling) {
-            match receiver.try_recv() {
-                Ok(Ok(streams)) => self.meet(rank, streams, now),
-                Err(TryRecvError::Empty) => self.reunions.dialling.push((rank, receiver)),
-                Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
+        for calling in std::mem::take(&mut self.reunions.dialling) {
+            match calling.answered() {
+                Some(Ok(streams)) => self.meet(calling.rank, streams, now),
+                Some(Err(_)) => {}
+                None => self.reunions.dialling.push(calling),
             }
         }
     }
@@ -154,7 +148,7 @@ impl Mesh {
     }
 
     /// Sets up streams to a rank as a connection whose ends have not greeted each other.
-    fn meet(&mut self, rank: NodeId, streams: Vec<TcpStream>, now: Instant) {
+    fn meet(&mut self, rank: NodeId, streams: Vec<Line>, now: Instant) {
         let Some(life) = self.awaited(rank) else { return };
         // What cannot be set up is dialled again.
         if let Ok(connection) = self.set_up(rank, streams, self.reunions.dead_after, life) {

@@ -3,10 +3,13 @@
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
+use mio::net::TcpStream;
+
 use super::{Connection, EARLY, Received, Stream};
 use crate::run::operation::{Operation, Sink};
 use crate::run::program::{PeerId, TaskId};
 use crate::run::tcp::frame::{Frame, HEADER, Kind};
+use crate::run::tcp::secure::Session;
 
 /// The most bytes that are read from a stream before the others have their turn.
 const VISIT: usize = 4 << 20;
@@ -173,7 +176,7 @@ impl Stream {
             Some(range) => &mut self.body.bytes_mut()[range],
             None => &mut self.header[self.header_done..],
         };
-        read_bytes(&mut self.readable, (&self.socket).read(target))
+        read_bytes(&mut self.readable, receive(&self.socket, &mut self.session, target))
     }
 
     fn read_body(
@@ -202,7 +205,7 @@ impl Stream {
         match operation.sink(task, from + self.body_done) {
             Sink::Place(range) => {
                 let range = range.start..range.end.min(range.start + left);
-                read_bytes(&mut self.readable, (&self.socket).read(operation.place(range)))
+                read_bytes(&mut self.readable, receive(&self.socket, &mut self.session, operation.place(range)))
             }
             Sink::Take => {
                 let at = self.body_done % BLOCK;
@@ -214,6 +217,14 @@ impl Stream {
                 Ok(read)
             }
         }
+    }
+}
+
+/// Reads what has come, through TLS if there is a session.
+fn receive(mut socket: &TcpStream, session: &mut Option<Box<Session>>, target: &mut [u8]) -> io::Result<usize> {
+    match session {
+        Some(session) => session.read(&mut socket, target),
+        None => socket.read(target),
     }
 }
 

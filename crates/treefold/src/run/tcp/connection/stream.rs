@@ -17,6 +17,7 @@ use crate::run::operation::Operation;
 use crate::run::program::PeerId;
 use crate::run::tcp::frame::{END_OF_BURST, Frame, HEADER, Kind};
 use crate::run::tcp::probe;
+use crate::run::tcp::secure::Session;
 
 /// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
 /// makes packets of up to 64 KiB where the round trip is short. A shaper with a smaller bucket (32 KiB is common) cuts
@@ -30,6 +31,8 @@ const SLICES: usize = 64;
 /// A TCP stream to a peer.
 pub struct Stream {
     pub(super) socket: TcpStream,
+    /// TLS, where the group has certificates.
+    pub(super) session: Option<Box<Session>>,
     pub(super) readable: bool,
     writable: bool,
     /// Frames that are ready to go.
@@ -67,9 +70,10 @@ struct Sending {
 
 impl Stream {
     /// Wraps a stream to a peer, which is on this machine (`is_near`) or on another one.
-    pub fn new(socket: TcpStream, is_near: bool) -> Self {
+    pub fn new(socket: TcpStream, session: Option<Box<Session>>, is_near: bool) -> Self {
         Self {
             socket,
+            session,
             readable: true,
             writable: true,
             queue: VecDeque::new(),
@@ -100,7 +104,12 @@ impl Stream {
 
     /// Returns whether all queued frames and the part at work have left.
     pub fn flushed(&self) -> bool {
-        self.queue.is_empty() && self.sending.is_none()
+        self.queue.is_empty() && self.sending.is_none() && !self.is_behind()
+    }
+
+    /// Returns whether encrypted bytes wait for the kernel to take them.
+    fn is_behind(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_behind())
     }
 
     pub fn queue(&mut self, frame: Vec<u8>) {
@@ -152,7 +161,9 @@ impl Stream {
         let mut progress = false;
         let mut frames = PROBE_VISIT;
         while self.writable {
-            let written = if self.is_within_probe() {
+            let written = if self.is_behind() {
+                send(&self.socket, &mut self.session, self.burst, &[], 0)
+            } else if self.is_within_probe() {
                 self.write_probe(pair)
             } else if self.sending.is_none() && !self.queue.is_empty() {
                 self.write_queue()
@@ -186,7 +197,8 @@ impl Stream {
     }
 
     fn write_queue(&mut self) -> io::Result<usize> {
-        let written = (&self.socket).write(&self.queue[0][self.queue_done..])?;
+        let frame = &self.queue[0][self.queue_done..];
+        let written = send(&self.socket, &mut self.session, self.burst, &[IoSlice::new(frame)], 0)?;
         self.queue_done += written;
         if self.queue_done == self.queue[0].len() {
             self.queue.pop_front();
@@ -197,7 +209,8 @@ impl Stream {
 
     fn write_probe(&mut self, pair: &mut Connection) -> io::Result<usize> {
         let frame = probe::frame();
-        let written = SockRef::from(&self.socket).send_with_flags(&frame[self.probe_done..], END_OF_BURST)?;
+        let rest = IoSlice::new(&frame[self.probe_done..]);
+        let written = send(&self.socket, &mut self.session, self.burst, &[rest], END_OF_BURST)?;
         self.probe_done = (self.probe_done + written) % frame.len();
         pair.probe.iter_mut().for_each(|probe| probe.gone(written));
         Ok(written)
@@ -226,7 +239,7 @@ impl Stream {
         }
         // The kernel marks the end of the burst only when it takes all bytes.
         let flags = if bytes == most { END_OF_BURST } else { 0 };
-        let written = SockRef::from(&self.socket).send_vectored_with_flags(&slices[..count], flags)?;
+        let written = send(&self.socket, &mut self.session, self.burst, &slices[..count], flags)?;
         sending.done += written;
         self.in_burst = if written == most { 0 } else { self.in_burst + written };
         pair.moved += written as u64;
@@ -251,6 +264,42 @@ impl Stream {
             self.queue.push_front(rest);
         }
         self.coming.iter_mut().for_each(Coming::drop_message);
+    }
+}
+
+/// Sends what the kernel takes, through TLS if there is a session.
+fn send(
+    socket: &TcpStream,
+    session: &mut Option<Box<Session>>,
+    burst: Option<usize>,
+    pieces: &[IoSlice<'_>],
+    flags: i32,
+) -> io::Result<usize> {
+    match session {
+        Some(session) => session.write(&mut Records { socket, flags: burst.map_or(0, |_| END_OF_BURST) }, pieces),
+        None => SockRef::from(socket).send_vectored_with_flags(pieces, flags),
+    }
+}
+
+/// Sends records of TLS, each with these flags: they are smaller than a burst.
+struct Records<'a> {
+    socket: &'a TcpStream,
+    flags: i32,
+}
+
+impl Write for Records<'_> {
+    fn write_vectored(&mut self, records: &[IoSlice<'_>]) -> io::Result<usize> {
+        // To another machine each record is a burst of its own.
+        let count = if self.flags == 0 { records.len().min(SLICES) } else { 1 };
+        SockRef::from(self.socket).send_vectored_with_flags(&records[..count], self.flags)
+    }
+
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        SockRef::from(self.socket).send_with_flags(record, self.flags)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

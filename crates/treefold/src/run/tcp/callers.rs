@@ -1,0 +1,178 @@
+//! Callers of a rank's port, which anybody can call, and the calls of a rank itself.
+//!
+//! Callers cost little: few may wait, each for a short time, and the rank waits for none of them. Where too many wait,
+//! the first is sent away of the address from which most come, so that who floods the port from one machine crowds out
+//! no rank of another one. A rank that was crowded out calls again.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+
+use super::proof::{Claim, HELLO_BYTES, Key, NUMBER_BYTES, PROOF_BYTES, number};
+use super::secure::{Credentials, Line};
+use crate::ids::NodeId;
+
+/// How long a caller may take to prove which rank it is.
+const HELLO: Duration = Duration::from_secs(5);
+/// The most callers that have not proven yet which rank they are: few enough for a process that may open 256 files.
+const CALLERS: usize = 128;
+/// How long a rank that was crowded out waits before it calls again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// A process that has called, and what has come of its hello.
+pub struct Caller {
+    line: Line,
+    from: IpAddr,
+    /// The number with which its proof has to agree.
+    asked: [u8; NUMBER_BYTES],
+    hello: [u8; HELLO_BYTES],
+    /// The bytes of the hello that have come.
+    received: usize,
+    deadline: Instant,
+    /// What it claims, once that is proven.
+    pub claim: Option<Claim>,
+}
+
+impl Caller {
+    /// Challenges a caller; the stream must not block.
+    fn new(stream: TcpStream, from: IpAddr, credentials: Option<&Credentials>) -> io::Result<Self> {
+        let mut line = Line::accept(stream, credentials)?;
+        let (asked, deadline) = (number()?, Instant::now() + HELLO);
+        // A new socket has room for so few bytes.
+        line.write_all(&asked)?;
+        Ok(Self { line, from, asked, hello: [0; HELLO_BYTES], received: 0, deadline, claim: None })
+    }
+
+    /// Reads the bytes that have come, and answers a proof; returns false if the caller is a stranger or too late.
+    pub fn serve(&mut self, own: NodeId, key: &Key, credentials: Option<&Credentials>) -> bool {
+        if self.claim.is_some() || Instant::now() >= self.deadline {
+            return Instant::now() < self.deadline;
+        }
+        match self.line.read(&mut self.hello[self.received..]) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.received += count;
+                self.received < HELLO_BYTES || self.answer(own, key, credentials).is_some()
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    fn answer(&mut self, own: NodeId, key: &Key, credentials: Option<&Credentials>) -> Option<()> {
+        let (claim, proof) = key.check(own, &self.asked, &self.hello)?;
+        if !self.line.is_of(claim.rank, credentials) {
+            return None;
+        }
+        self.line.write_all(&proof).ok()?;
+        self.claim = Some(claim);
+        Some(())
+    }
+
+    /// Returns the stream.
+    pub fn into_line(self) -> Line {
+        self.line
+    }
+}
+
+/// Accepts all callers, and reads their hellos.
+pub fn accept(listener: &TcpListener, callers: &mut Vec<Caller>, credentials: Option<&Credentials>) {
+    for _ in 0..CALLERS {
+        match listener.accept() {
+            Ok((stream, from)) => callers.extend(Caller::new(stream.into(), from.ip(), credentials)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            // The process cannot open one more file.
+            Err(_) if !send_one_away(callers) => break,
+            Err(_) => {}
+        }
+        if callers.len() > CALLERS {
+            send_one_away(callers);
+        }
+    }
+}
+
+/// Makes room by sending away a caller that has proven nothing yet, the first of the address from which most of them
+/// come. Returns false if there is none.
+fn send_one_away(callers: &mut Vec<Caller>) -> bool {
+    let mut calls = BTreeMap::new();
+    for caller in callers.iter().filter(|caller| caller.claim.is_none()) {
+        *calls.entry(caller.from).or_insert(0) += 1;
+    }
+    let crowd = calls.into_iter().max_by_key(|&(_, count)| count).map(|(from, _)| from);
+    let first = callers.iter().position(|caller| caller.claim.is_none() && Some(caller.from) == crowd);
+    first.map(|at| callers.remove(at)).is_some()
+}
+
+/// A call to a rank: from which address, to which one, until when, and what proves both ends.
+#[derive(Clone)]
+pub struct Call {
+    pub own: IpAddr,
+    pub rank: NodeId,
+    pub address: SocketAddr,
+    pub deadline: Instant,
+    pub key: Key,
+    pub credentials: Option<Credentials>,
+}
+
+impl Call {
+    /// Calls once with each claim, all at the same time.
+    ///
+    /// # Errors
+    /// If the rank cannot be reached, does not prove itself, or answers too late.
+    pub fn with(&self, claims: &[Claim]) -> io::Result<Vec<Line>> {
+        thread::scope(|scope| {
+            let calls: Vec<_> = claims.iter().map(|&claim| scope.spawn(move || self.with_one(claim))).collect();
+            calls.into_iter().map(|call| call.join().expect("a call does not panic")).collect()
+        })
+    }
+
+    fn with_one(&self, claim: Claim) -> io::Result<Line> {
+        loop {
+            let mut line = Line::call(self.dial()?, self.rank, self.credentials.as_ref())?;
+            match self.introduce(&mut line, claim) {
+                Ok(()) => return Ok(line),
+                Err(error) if !was_cut_short(&error) || Instant::now() + AGAIN > self.deadline => return Err(error),
+                Err(_) => thread::sleep(AGAIN),
+            }
+        }
+    }
+
+    /// Connects from the address on which the rank listens, so that traffic takes the interface that was asked for.
+    fn dial(&self) -> io::Result<TcpStream> {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(self.address), socket2::Type::STREAM, None)?;
+        socket.bind(&SocketAddr::new(self.own, 0).into())?;
+        socket.connect_timeout(&self.address.into(), self.left())?;
+        Ok(socket.into())
+    }
+
+    fn introduce(&self, line: &mut Line, claim: Claim) -> io::Result<()> {
+        line.stream.set_nodelay(true)?;
+        let (mut asked, mut proof) = ([0; NUMBER_BYTES], [0; PROOF_BYTES]);
+        line.stream.set_read_timeout(Some(self.left()))?;
+        line.flush()?; // the beginning of TLS
+        line.read_exact(&mut asked)?;
+        let (hello, answer) = self.key.hello(self.rank, &asked, claim)?;
+        line.write_all(&hello)?;
+        line.stream.set_read_timeout(Some(self.left()))?;
+        line.read_exact(&mut proof)?;
+        if !answer.is(&proof) {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "what listens there is not of this group"));
+        }
+        line.stream.set_read_timeout(None)
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+    }
+}
+
+/// Returns whether the other end has closed the stream, as it does when it is called by too many.
+fn was_cut_short(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe
+    )
+}
