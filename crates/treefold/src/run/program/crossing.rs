@@ -105,8 +105,8 @@ fn ends_alike(plan: &Plan, schedule: &Schedule) -> bool {
     is_all && (at == schedule.elements || wanted == 0)
 }
 
-/// Returns whether two ranks send each other what they have, and both add up: if both round what they have, they add the
-/// same two numbers.
+/// Returns whether two ranks send each other what they have, and both add up: if both round what they have, they add
+/// the same two numbers.
 fn is_pair(collective: Collective, ranks: u32, schedule: &Schedule) -> bool {
     collective == Collective::AllReduce && ranks == 2 && !schedule.op.contains(&Op::Copy)
 }
