@@ -109,6 +109,16 @@ def test_ranks_that_add_up_by_themselves_send_numbers_as_they_are():
     assert _core.Program(plan, 0, 1000, 4, 0.0, "float8").wire is None
 
 
+@pytest.mark.parametrize("algorithm", ["p2p", "exchange", "recursive-doubling", "ring"])
+@pytest.mark.parametrize("wire", WIRE_TYPES)
+def test_two_ranks_that_exchange_what_they_have_end_alike(algorithm, wire):
+    plan = treefold.plan("full:2", algorithm)
+    assert _core.Program(plan, 0, 9001, 4, 0.0, wire).wire == wire
+    results = treefold.run(plan, [drawn(rank, 9001) for rank in range(2)], wire=wire)
+    assert bits(results[0]) == bits(results[1])
+    assert near(results[0], drawn(0, 9001) + drawn(1, 9001), 4 * ERRORS[wire])
+
+
 def test_bfloat16_vectors_end_alike():
     def work(group):
         array = (drawn(group.worker, 3001).view(np.uint32) >> 16).astype(np.uint16)

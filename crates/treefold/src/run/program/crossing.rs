@@ -38,11 +38,13 @@ impl Program {
             return self;
         }
         self.wire = wire;
-        let (cuts, copies) = (cuts(schedule), copies_of_results(schedule, self.ranks));
+        let is_pair = is_pair(self.collective, self.ranks, schedule);
+        let carries_results = |op: Op| op == Op::Copy || is_pair && op == Op::Reduce;
+        let (cuts, copies) =
+            (cuts(schedule, carries_results), copies_of_results(schedule, self.ranks, carries_results));
         let is_final = |&id: &TransferId| match schedule.op[id] {
-            Op::Copy => true,
             Op::Local => copies.contains(&schedule.target[id]),
-            Op::Reduce | Op::LocalReduce => false,
+            op => carries_results(op),
         };
         self.is_final = self.transfer.iter().map(is_final).collect();
         let mut cut_pieces = Csr::default();
@@ -74,17 +76,19 @@ impl Program {
 /// is so if all but one rank are sent each element of the result.
 fn ends_alike(plan: &Plan, schedule: &Schedule) -> bool {
     let ranks = plan.ranks();
-    let copies = || schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
+    let is_pair = is_pair(plan.collective, ranks, schedule);
+    let carries_results = |op: Op| op == Op::Copy || is_pair && op == Op::Reduce;
+    let copies = || schedule.ids().filter(|&id| carries_results(schedule.op[id]));
     if plan.collective == Collective::ReduceScatter || plan.collective == Collective::Reduce {
         return true;
     }
-    let local = copies_of_results(schedule, ranks);
+    let local = copies_of_results(schedule, ranks, carries_results);
     let adds = |id: &TransferId| matches!(schedule.op[*id], Op::Reduce | Op::LocalReduce);
     let has_sums = schedule.ids().filter(adds).any(|id| local.contains(&schedule.target[id]));
     if has_sums || copies().any(|id| schedule.target[id].rank(ranks).is_none()) {
         return false;
     }
-    if plan.collective != Collective::AllReduce {
+    if plan.collective != Collective::AllReduce || is_pair {
         return true;
     }
     let mut steps: Vec<(u64, i64)> = Vec::new();
@@ -101,17 +105,23 @@ fn ends_alike(plan: &Plan, schedule: &Schedule) -> bool {
     is_all && (at == schedule.elements || wanted == 0)
 }
 
+/// Returns whether two ranks send each other what they have, and both add up: if both round what they have, they add
+/// the same two numbers.
+fn is_pair(collective: Collective, ranks: u32, schedule: &Schedule) -> bool {
+    collective == Collective::AllReduce && ranks == 2 && !schedule.op.contains(&Op::Copy)
+}
+
 /// Returns the buffers that are no vectors, but local copies of results, from which they are sent.
-fn copies_of_results(schedule: &Schedule, ranks: u32) -> HashSet<BufferId> {
-    let copies = schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
-    copies.map(|id| schedule.source[id]).filter(|buffer| buffer.rank(ranks).is_none()).collect()
+fn copies_of_results(schedule: &Schedule, ranks: u32, carries_results: impl Fn(Op) -> bool) -> HashSet<BufferId> {
+    let results = schedule.ids().filter(|&id| carries_results(schedule.op[id]));
+    results.map(|id| schedule.source[id]).filter(|buffer| buffer.rank(ranks).is_none()).collect()
 }
 
 /// Returns where pieces of results begin and end, in order.
-fn cuts(schedule: &Schedule) -> Vec<u64> {
-    let copies = schedule.ids().filter(|&id| schedule.op[id] == Op::Copy);
+fn cuts(schedule: &Schedule, carries_results: impl Fn(Op) -> bool) -> Vec<u64> {
+    let results = schedule.ids().filter(|&id| carries_results(schedule.op[id]));
     let mut cuts: Vec<u64> =
-        copies.flat_map(|id| schedule.pieces.row(id).iter().flat_map(|piece| [piece.start, piece.end])).collect();
+        results.flat_map(|id| schedule.pieces.row(id).iter().flat_map(|piece| [piece.start, piece.end])).collect();
     cuts.sort_unstable();
     cuts.dedup();
     cuts
