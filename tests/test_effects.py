@@ -213,6 +213,7 @@ REFUSED = {
     ("run", "--interface"): ["--interface", "lo"],
     ("run", "--adapt"): ["--adapt"],
     ("run", "--streams"): ["--streams", "2"],
+    ("run", "--wire"): ["--wire", "int8"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
     ("bound", "--rank-order"): ["--rank-order", "0,2,1,3"],
     ("plan", "--simulator"): ["--simulator", "flow"],
