@@ -213,7 +213,6 @@ REFUSED = {
     ("run", "--interface"): ["--interface", "lo"],
     ("run", "--adapt"): ["--adapt"],
     ("run", "--streams"): ["--streams", "2"],
-    ("run", "--wire"): ["--wire", "int8"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
     ("bound", "--rank-order"): ["--rank-order", "0,2,1,3"],
     ("plan", "--simulator"): ["--simulator", "flow"],
@@ -337,7 +336,7 @@ def test_commands_pass_planner_options_on(command_name, name):
 
 MEASURED = {
     "run": {"--algorithm", "--collective", "--size", "--op", "--type", "--iters", "--warmup", "--transport", "--json"}
-    | {"--trace"},
+    | {"--trace", "--wire"},
     "probe": {"--output", "--json", "--links", "--seconds", "--bytes", "--parallel", "--local", "--timeout"},
     "reproduce": {"--output", "--trials", "--networks", "--jobs", "--json"},
     "train": {"--model-parallel"},

@@ -177,6 +177,7 @@ JSON = {
     "explain": ["explain", "ring:4", "--without", "GPU0 - GPU1"],
     "train": ["train", "ncf", "ring:4", "-a", "ring"],
     "run": ["run", "--local", "2", "--size", "1KiB"],
+    "certificates": ["certificates", "paris", "-o", "keys"],
     "probe": ["probe", "--local", "2", "--seconds", "1.2"],
 }
 

@@ -25,7 +25,7 @@ TOGETHER = "simulate with several plans or --background"
 WINNERS = "compare with several networks or --map"
 _OTHER_USES: dict[str, type[Record]] = {TOGETHER: job_results.Interference, WINNERS: winner_results.Winner}
 """The uses of commands that print other results."""
-LISTS = ("compare", WINNERS, "train", "run")
+LISTS = ("compare", WINNERS, "train", "run", "certificates")
 """The commands that print a list of objects."""
 
 FURTHER: dict[str, dict[str, str]] = {
@@ -47,6 +47,11 @@ FURTHER: dict[str, dict[str, str]] = {
         "exact": "For each bound, whether it is tight: the best plan reaches it.",
         "method": "For each bound, the method that found it.",
         "latency_s": "The time that no all-reduce of any size can beat.",
+    },
+    "certificates": {
+        "site": "The site.",
+        "folder": "The folder with its certificate, its key and the certificate of the authority.",
+        "valid_until": "The last day on which the certificate is valid, as YYYY-MM-DD.",
     },
     "run": {
         "size_bytes": "The size of the vector.",
