@@ -187,9 +187,17 @@ impl Connection {
         for stream in &mut streams {
             let work = work.as_mut().map(|(operation, peer)| (&mut **operation, *peer));
             read = stream.read(self, work, sequence, progress);
+            // The streams of a peer that has left end one after the other; there may be more on the others.
+            if self.left && read.is_err() {
+                stream.has_ended = true;
+                read = Ok(Received::Nothing);
+            }
             if !matches!(read, Ok(Received::Nothing)) {
                 break;
             }
+        }
+        if matches!(read, Ok(Received::Nothing)) && streams.iter().all(|stream| stream.has_ended) {
+            read = Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.streams = streams;
         read

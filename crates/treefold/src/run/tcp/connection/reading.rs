@@ -67,7 +67,7 @@ impl Stream {
         progress: &mut bool,
     ) -> io::Result<Received> {
         let mut left = VISIT;
-        while self.readable {
+        while self.readable && !self.has_ended {
             let Some(Coming { frame, used }) = self.coming else {
                 if self.header_done < HEADER {
                     let Some(read) = self.read_some(None)? else { break };

@@ -34,6 +34,8 @@ pub struct Stream {
     /// TLS, where the group has certificates.
     pub(super) session: Option<Box<Session>>,
     pub(super) readable: bool,
+    /// Whether the peer, which has left, has closed it.
+    pub(super) has_ended: bool,
     writable: bool,
     /// Frames that are ready to go.
     queue: VecDeque<Vec<u8>>,
@@ -75,6 +77,7 @@ impl Stream {
             socket,
             session,
             readable: true,
+            has_ended: false,
             writable: true,
             queue: VecDeque::new(),
             queue_done: 0,
