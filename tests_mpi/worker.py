@@ -20,7 +20,7 @@ def joined(meeting, algorithm, network=None):
         network=network and treefold.topology(network),
         engine=runtime.engine_maker("mpi", meeting),
         algorithm=algorithm,
-        timeouts=runtime.Timeouts(20, 20),
+        connections=runtime.Connections(20, 20),
     )
 
 
