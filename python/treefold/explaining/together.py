@@ -40,7 +40,7 @@ def together(task: Task, now: Outcome, growth: float) -> Together | None:
         progress.report(f"{len(grown)} links together")
         gain, limiting = _gain(task, now, [*grown], growth)
         if gain > 0:
-            return _needed(task, now, [*grown], growth)
+            return _needed(task, now, [*grown], growth, gain)
     return None
 
 
@@ -51,9 +51,8 @@ def _gain(task: Task, now: Outcome, grown: list[Cable], growth: float) -> tuple[
     return (fraction(task, now, found.rate.rate_Bps) or 1.0) - 1, found.limit_of_rate().links
 
 
-def _needed(task: Task, now: Outcome, grown: list[Cable], growth: float) -> Together:
-    """Return the cables without which the bound would not rise as much."""
-    gain, _ = _gain(task, now, grown, growth)
+def _needed(task: Task, now: Outcome, grown: list[Cable], growth: float, gain: float) -> Together:
+    """Return the cables without which the bound would not rise by `gain`."""
     kept = grown
     for cable in grown if len(grown) <= _MOST_CABLES else ():
         fewer = [each for each in kept if each is not cable]

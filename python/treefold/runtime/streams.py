@@ -5,6 +5,7 @@ and fast, needs several. The line holds its bandwidth times its round trip, as t
 """
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -48,20 +49,19 @@ def streams_of(plan: Plan, rank: int) -> dict[int, int]:
 
     """
     columns = plan.columns()
-    holds = _held_bytes(plan)
+    holds, granted = _held_bytes(plan, columns), granted_bytes()
     needed: dict[int, int] = {}
     ends = zip(columns["lane_source"].tolist(), columns["lane_target"].tolist(), holds.tolist(), strict=True)
     for source, target, held in ends:
         if rank in (source, target):
             peer = target if source == rank else source
-            count = min(max(math.ceil(_MARGIN * held / granted_bytes()), 1), MOST)
+            count = min(max(math.ceil(_MARGIN * held / granted), 1), MOST)
             needed[peer] = max(needed.get(peer, 1), count)
     return needed
 
 
-def _held_bytes(plan: Plan) -> np.ndarray:
+def _held_bytes(plan: Plan, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the bytes that each lane of a plan holds in a round trip, at the rate of its slowest link."""
-    columns = plan.columns()
     _, _, bandwidth_Bps = plan.topology.link_columns()
     latency_s = np.array([link.latency_s for link in plan.topology.links()])
     starts, links = columns["lane_start"][:-1].astype(np.int64), columns["lane_links"]

@@ -78,24 +78,12 @@ fn on_threads(plan: &Plan, elements: u64, overhead: Time) {
     }
 }
 
-/// Messages between operations of one thread, delivered in a random order, as by engines whose messages overtake each
-/// other.
-fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
-    let elements = total(plan, elements);
-    let programs = Program::all(plan, elements, 8, Time::from_picoseconds(1_000)).unwrap();
-    let mut data = vectors(plan, &programs, elements);
-    let mut scratch = vec![Vec::new(); programs.len()];
-    let memory = data.iter_mut().zip(&mut scratch);
-    let mut operations: Vec<Operation<'_>> = (programs.iter().zip(memory))
-        .map(|(program, (vector, scratch))| {
-            let vector = bytemuck::cast_slice_mut(vector);
-            Operation::new(program, Number::Uint64, Operator::Sum, vector, scratch).unwrap()
-        })
-        .collect();
+/// Runs operations of one thread until nothing is left to send; their messages are delivered in a random order.
+pub fn deliver_in_any_order(plan: &Plan, programs: &[Program], operations: &mut [Operation<'_>], seed: u64) {
     let mut random = Random::new(seed);
     let mut under_way: Vec<(NodeId, PeerId, TransferId, Message)> = Vec::new();
     loop {
-        for (rank, operation) in plan.rank_ids().zip(&mut operations) {
+        for (rank, operation) in plan.rank_ids().zip(operations.iter_mut()) {
             for peer in PeerId::first(programs[rank].peers.len()) {
                 while let Some(task) = operation.next_send(peer) {
                     let mut message = Message::default();
@@ -116,6 +104,23 @@ fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
         let received = operations[target].receiver(from, transfer).unwrap();
         operations[target].park(received, 0, message);
     }
+}
+
+/// Messages between operations of one thread, delivered in a random order, as by engines whose messages overtake each
+/// other.
+fn in_any_order(plan: &Plan, elements: u64, seed: u64) {
+    let elements = total(plan, elements);
+    let programs = Program::all(plan, elements, 8, Time::from_picoseconds(1_000)).unwrap();
+    let mut data = vectors(plan, &programs, elements);
+    let mut scratch = vec![Vec::new(); programs.len()];
+    let memory = data.iter_mut().zip(&mut scratch);
+    let mut operations: Vec<Operation<'_>> = (programs.iter().zip(memory))
+        .map(|(program, (vector, scratch))| {
+            let vector = bytemuck::cast_slice_mut(vector);
+            Operation::new(program, Number::Uint64, Operator::Sum, vector, scratch).unwrap()
+        })
+        .collect();
+    deliver_in_any_order(plan, &programs, &mut operations, seed);
     assert!(operations.iter().all(Operation::done), "{} {} stands still", plan.algorithm, plan.collective);
     drop(operations);
     for (program, (vector, scratch)) in programs.iter().zip(data.iter().zip(&scratch)) {

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use crate::common::networks::{blocks, cases, networks, options, plans};
-use crate::run::{meshes_over, ring, together};
+use crate::run::{deliver_in_any_order, meshes_over, ring, together};
 use proptest::prelude::*;
 use treefold::number::wire::Wire;
 use treefold::number::{Number, Operator};
-use treefold::plan::schedule::{TransferId, input, output};
+use treefold::plan::schedule::{input, output};
 use treefold::plan::{Collective, Plan, derive};
-use treefold::random::Random;
 use treefold::run::memory;
-use treefold::run::message::Message;
 use treefold::run::operation::Operation;
-use treefold::run::program::{PeerId, Program};
+use treefold::run::program::Program;
 use treefold::run::tcp::{Failure, Timeouts};
 use treefold::topology::NodeId;
 use treefold::units::Time;
@@ -109,30 +107,7 @@ fn in_any_order(plan: &Plan, wire: Wire, elements: u64, seed: u64) {
             Operation::new(program, Number::Float32, Operator::Sum, vector, scratch).unwrap()
         })
         .collect();
-    let mut random = Random::new(seed);
-    let mut under_way: Vec<(NodeId, PeerId, TransferId, Message)> = Vec::new();
-    loop {
-        for (rank, operation) in plan.rank_ids().zip(&mut operations) {
-            for peer in PeerId::first(programs[rank].peers.len()) {
-                while let Some(task) = operation.next_send(peer) {
-                    let mut message = Message::default();
-                    message.resize(operation.bytes(task));
-                    operation.copy_payload(task, 0, message.bytes_mut());
-                    under_way.push((rank, peer, operation.transfer(task), message));
-                }
-            }
-        }
-        if under_way.is_empty() {
-            break;
-        }
-        let (rank, peer, transfer, message) = under_way.swap_remove(random.below(under_way.len() as u64) as usize);
-        let target = programs[rank].peers[peer];
-        let sent = operations[rank].sender(transfer).unwrap();
-        operations[rank].end(sent);
-        let from = PeerId::new(programs[target].peers.binary_search(&rank).unwrap());
-        let received = operations[target].receiver(from, transfer).unwrap();
-        operations[target].park(received, 0, message);
-    }
+    deliver_in_any_order(plan, &programs, &mut operations, seed);
     assert!(operations.iter().all(Operation::done));
     drop(operations);
     check(plan, &programs, wire, elements, &data, &scratch);
