@@ -67,7 +67,25 @@ fn add(start: f64, end: f64, width: f64, row: &mut [f64]) {
         row[first] += end - start;
         return;
     }
-    row[first] += (first + 1) as f64 * width - start;
+    // A time that lies on a border may fall a rounding error outside of the window that the division gave it.
+    row[first] += ((first + 1) as f64 * width - start).max(0.0);
     row[first + 1..last].iter_mut().for_each(|busy| *busy += width);
-    row[last] += end - last as f64 * width;
+    row[last] += (end - last as f64 * width).max(0.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::add;
+
+    #[test]
+    fn no_window_is_busy_for_less_than_no_time() {
+        for windows in 1..200 {
+            let width = 0.1 / windows as f64;
+            for border in 1..windows {
+                let mut row = vec![0.0; windows];
+                add((border as f64 - 0.5) * width, (border as f64 * width).next_down(), width, &mut row);
+                assert!(row.iter().all(|&busy| busy >= 0.0), "{windows} windows: {row:?}");
+            }
+        }
+    }
 }
