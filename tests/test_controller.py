@@ -7,6 +7,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import treefold
@@ -15,6 +16,8 @@ from treefold.runtime import Connections
 from treefold.runtime.controller import Controller
 from treefold.runtime.networks import bandwidths, with_rates, without_links
 from treefold.runtime.plans import GroupPlans
+from treefold.runtime.recovery import State, resumption
+from treefold.runtime.transport import Operation
 
 WORKER = """
 import os, signal, sys
@@ -70,10 +73,15 @@ def cut(peer):
 
 told, right, start, cuts, news, done = [], [], time.monotonic(), 0, 0, False
 while not done:
+    numbers = range(len(right), len(right) + int(os.environ["AT_ONCE"]))
+    arrays = [np.full(200_003, joined.worker + number, np.int64) for number in numbers]
+    handles = [joined.start_all_reduce(array) for array in arrays]
     if joined.rank == 1 and cuts == news // 2 and cuts < 2 and len(right) > 3:
         cut(0)
         cuts += 1
-    right.append(all_reduce(joined, len(right)))
+    for handle in handles:
+        handle.wait()
+    right += [bool((array == 6 + 4 * number).all()) for number, array in zip(numbers, arrays)]
     told += joined.changes()
     news = sum(line.endswith("is new") for line in told)
     flag = np.array([news == 4 or time.monotonic() - start > 50], np.int8)
@@ -95,7 +103,7 @@ except runtime.RankLostError as lost:
 """
 
 
-def run(script, network="torus:2x2", dead=(), algorithm="packing"):
+def run(script, network="torus:2x2", dead=(), algorithm="packing", at_once=1):
     """Return what each worker printed last, or None where it printed nothing."""
     ranks = treefold.topology(network).ranks
     env = os.environ | {
@@ -103,7 +111,7 @@ def run(script, network="torus:2x2", dead=(), algorithm="packing"):
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port("127.0.0.1")),
     }
-    env |= {"NETWORK": network, "DEAD": json.dumps(dead), "ALGORITHM": algorithm}
+    env |= {"NETWORK": network, "DEAD": json.dumps(dead), "ALGORITHM": algorithm, "AT_ONCE": str(at_once)}
     command = [sys.executable, "-c", WORKER + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     workers = [subprocess.Popen(command, env=env | {"RANK": str(rank)}, **pipes) for rank in range(ranks)]
@@ -129,8 +137,9 @@ def test_all_ranks_switch_between_the_same_operations(algorithm):
     assert changed[0][:4] == [False] * 4 and changed[0][-1]
 
 
-def test_a_cut_pair_comes_back_and_may_be_cut_again():
-    reports = run(CUT, "full:4")
+@pytest.mark.parametrize("at_once", [1, 7], ids=["one operation at a time", "seven in flight"])
+def test_a_cut_pair_comes_back_and_may_be_cut_again(at_once):
+    reports = run(CUT, "full:4", at_once=at_once)
     for report in reports:
         assert report["right"] and report["count"] == reports[0]["count"]
         gone, new = ([f"link GPU{one} -> GPU{1 - one} is {state}" for one in (0, 1)] for state in ("gone", "new"))
@@ -151,18 +160,41 @@ def test_dead_ranks_are_named_and_the_others_go_on(network, dead):
         assert report["size"] == len(reports) and report["right"]
 
 
-def test_a_rank_that_is_behind_when_a_connection_is_cut_keeps_the_operation_that_all_have_ended():
+def test_after_a_cut_results_that_all_have_are_kept_and_other_operations_run_again():
     plan = treefold.plan(treefold.topology("ring:4"), "packing")
-    mapping = SimpleNamespace(describe=str)
+    cut, started = SimpleNamespace(kind="cut"), []
+
+    def start(program, operation, waits=False):
+        started.append(operation)
+        return len(started)
+
+    def outcome(run):
+        return cut if run > 4 else None  # the data of operation 3, and all behind them
+
     methods = {name: lambda *_, **__: None for name in ("broadcast", "skip_to", "use", "connect", "watch")}
-    transport = SimpleNamespace(rank=2, mapping=mapping, connections=Connections(), sequence=7, failure=None, **methods)
+    methods |= {"start": start, "outcome": outcome}
+    mapping = SimpleNamespace(describe=str)
+    transport = SimpleNamespace(rank=2, mapping=mapping, connections=Connections(), sequence=8, failure=None, **methods)
+    control = Controller(transport, GroupPlans(plan, 2, 0.0))
+    vectors = [np.full(8, number, np.uint8) for number in range(1, 5)]
+    for number, vector in enumerate(vectors, 1):
+        control.flights.add(number, plan, Operation(vector, "uint8", "sum"), 8, 1)
+        vector[:] = 0  # as if it were half added up
+    control.count = 4
     resume = {"error": "", "lives": [[0, 1, None]], "sequence": 9, "changes": [], "plan": plan.to_json()}
-    for begun, done in ((4, True), (5, False)):
-        control = Controller(transport, GroupPlans(plan, 2, 0.0))
-        control.count, control.stage, control.resumed = begun, "commit", resume | {"done": False, "last": 5}
-        assert control.recover() is done
-    control.resumed = resume | {"done": True, "last": 5}
-    assert control.recover() is True
+    control.resumed = resume | {"done": 1}
+    control.recover()
+    assert control.states == {} and len(control.flights) == 3
+    again = started[8::2]
+    assert [operation.vector.tolist() for operation in again] == [[number] * 8 for number in (2, 3, 4)]
+    assert not vectors[0].any(), "its result is kept"
+
+
+@pytest.mark.parametrize(
+    ("states", "done"), [([(3, 9), (4, 7)], 3), ([(5, 1), (5, 1)], 5)], ids=["one is behind", "all are as far"]
+)
+def test_all_go_on_behind_the_one_that_is_least_far(states, done):
+    assert resumption([State(*state) for state in states]) == (done, max(sequence for _, sequence in states) + 1)
 
 
 def test_an_algorithm_that_gave_way_comes_back_when_it_fits_again():

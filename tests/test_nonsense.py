@@ -134,7 +134,7 @@ def test_a_plan_that_is_none_names_rank_0():
         )
 
 
-TIMELY = {"round": 0, "error": "", "lost": [], "lives": [], "changes": [], "last": 0, "done": True, "sequence": 1}
+TIMELY = {"round": 0, "error": "", "lost": [], "lives": [], "changes": [], "done": 0, "sequence": 1}
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ TIMELY = {"round": 0, "error": "", "lost": [], "lives": [], "changes": [], "last
                 {"kind": "rates", "rates": {"x": 1.0}},
                 {"kind": "rates", "rates": {"0": -1.0}},
                 {"kind": "rates", "rates": {"0": True}},
-                {"kind": "state", "round": 0, "state": [0, "asleep", 0]},
-                {"kind": "state", "round": 0, "state": [0, "idle"]},
-                {"kind": "state", "round": 0, "state": [0, ["idle"], 0]},
-                {"kind": "state", "round": -1, "state": [0, "idle", 0]},
-                {"kind": "state", "round": 0, "state": [0, "idle", 1 << 32]},
+                {"kind": "state", "round": 0, "state": ["0", 0]},
+                {"kind": "state", "round": 0, "state": [0]},
+                {"kind": "state", "round": 0, "state": [0, 0, 0]},
+                {"kind": "state", "round": -1, "state": [0, 0]},
+                {"kind": "state", "round": 0, "state": [0, 1 << 32]},
                 {"kind": "resume"} | TIMELY,
                 {"kind": "resume", "plan": "{}"} | TIMELY | {"lives": [[0, 9, 1]]},
                 {"kind": "resume", "plan": "{}"} | TIMELY | {"lives": [[0, 1]]},
@@ -183,11 +183,12 @@ def test_control_messages_that_are_none(words):
 def test_control_messages_as_they_are_sent():
     for fields in (
         {"kind": "rates", "rates": {0: 1e9}},
-        {"kind": "state", "round": 3, "state": [1, "commit", 7]},
+        {"kind": "state", "round": 3, "state": [1, 7]},
         {"kind": "resume", "plan": "{}"} | TIMELY,
         {"kind": "plan", "from": 1, "plan": "{}", "changes": ["a"], "lives": [[0, 1, 2], [0, 1, None]]},
         {"kind": "delays", "delays": {0: -0.01}},
         {"kind": "returned", "peer": 0, "life": 1},
+        {"kind": "window", "operations": 16},
         {"kind": "lost", "lost": [0, 1]},
         {"kind": "meet", "round": 0, "blob": base64.b64encode(b"blob").decode()},
     ):

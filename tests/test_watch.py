@@ -74,7 +74,7 @@ def cut(control, pair, life):
     transport = control.transport
     transport.lives[pair] = life
     transport.pairs_to_avoid = [pair]
-    control.states = {rank: SimpleNamespace(begun=1, stage="data", sequence=1) for rank in range(4)}
+    control.states = {rank: SimpleNamespace(done=1, sequence=1) for rank in range(4)}
     fields = control._lead()
     assert fields["error"] == "" and fields["lives"] == [(*pair, None)]
     control.plans.adopt(treefold.Plan.from_json(fields["plan"]))

@@ -1,8 +1,10 @@
 //! The binding of `treefold::run`: programs, and the transports of the core. Vectors cross as NumPy arrays of bytes.
 
+mod flights;
 mod mesh;
 mod operation;
 mod recording;
+mod turns;
 
 use numpy::{PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;

@@ -61,8 +61,11 @@ class AdaptiveGroup(Group):
         transport.watch(plan)
         transport.serve(self.controller.poll_between_operations)
 
-    def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
-        self.controller.run(plan, operation, elements, element_bytes)
+    def _begin(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> int:
+        return self.controller.start(plan, operation, elements, element_bytes)
+
+    def _end(self, number: int) -> None:
+        self.controller.end(number)
 
     def changes(self) -> list[str]:
         """Return what has changed about the network since the last call, a line each."""

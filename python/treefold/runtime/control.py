@@ -6,6 +6,7 @@ Each is a JSON object with a `kind`:
 - `delays`: the seconds that the sender's links take longer than in the beginning.
 - `returned`: a connection of the sender that was cut has come back.
 - `plan`: rank 0's new plan, from which operation on it is used, and which connections it may use.
+- `window`: how many operations may be in flight from now on; rank 0 sends it.
 - `state`: how far the sender is when a connection is cut.
 - `resume`: how all ranks go on after a cut, or why they cannot; rank 0 sends it.
 - `lost`: the ranks that the sender misses.
@@ -21,10 +22,8 @@ from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.rendezvous import validation
 from treefold.rendezvous.validation import Schema
+from treefold.runtime.pending import MOST_IN_FLIGHT
 from treefold.text import visible
-
-STAGES = ("data", "commit", "idle")
-"""The stages of an operation: its data, the small all-reduce after it, and the time until the next one."""
 
 _MOST_SEQUENCE = (1 << 32) - 1
 
@@ -84,6 +83,9 @@ def _schemas(size: int) -> dict[str, Schema]:
     def is_life(value: Any) -> bool:
         return value is None or is_sequence(value)
 
+    def is_window(value: Any) -> bool:
+        return type(value) is int and 1 <= value <= MOST_IN_FLIGHT
+
     def is_sequence(value: Any) -> bool:
         return validation.is_count(value) and value < _MOST_SEQUENCE
 
@@ -93,7 +95,7 @@ def _schemas(size: int) -> dict[str, Schema]:
         "returned": {"peer": is_rank, "life": is_sequence},
         "state": {
             "round": validation.is_count,
-            "state": (validation.is_count, STAGES.__contains__, is_sequence),
+            "state": (validation.is_count, is_sequence),
         },
         "resume": {
             "round": validation.is_count,
@@ -101,8 +103,7 @@ def _schemas(size: int) -> dict[str, Schema]:
             "lost": [is_rank],
             "lives": [(is_rank, is_rank, is_life)],
             "changes": [str],
-            "last": validation.is_count,
-            "done": bool,
+            "done": validation.is_count,
             "sequence": is_sequence,
             "plan": str,
         },
@@ -112,6 +113,7 @@ def _schemas(size: int) -> dict[str, Schema]:
             "changes": [str],
             "lives": [(is_rank, is_rank, is_life)],
         },
+        "window": {"operations": is_window},
         "lost": {"lost": [is_rank]},
         "meet": {"round": validation.is_count, "blob": _is_base64},
     }

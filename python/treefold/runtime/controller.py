@@ -4,12 +4,14 @@ Every operation yields the rate of each connection that had data waiting. Links 
 now and then, and round trips are timed while connections carry no data. Workers tell rank 0 what differs from what the
 plan assumes: rates, and latencies against those of the beginning. Rank 0 plans anew where that is worth it, and says
 from which operation on the new plan is used. It says so before its next operation begins, on every connection ahead of
-all later messages. Every rank needs rank 0's values to end that operation, and so has got the message by then: all
-ranks switch between the same two operations.
+all later messages. Every rank needs rank 0's values to end that operation, and so has got the message by then. With a
+window of W operations in flight, a rank has ended that one before it begins the W-th after it: from there on all ranks
+use the new plan.
 
 When the connection between two workers is cut, all stop and say how far they are, and rank 0 plans without that
 connection. An operation counts as done only when a tiny all-reduce after it confirms that all ranks have all their
-data. So either all ranks keep its result, or all run it again from the values that each has kept.
+data. So all ranks keep the results that all of them have, and run what else was in flight again, from the values that
+each has kept.
 
 The ends of that connection go on trying to connect. When both have told rank 0 that they have met again, it plans with
 the link where that is worth it. Each connection between two workers has a number, its life; with each plan goes the
@@ -24,9 +26,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from treefold._core import Fault, Plan, Topology
+from treefold._core import Plan, Topology
 from treefold.auto import names
 from treefold.errors import MisfitError, TreefoldError
 from treefold.plans import replan, replan_as
@@ -35,10 +35,12 @@ from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.delays import DelayMonitor
 from treefold.runtime.faults import lost_error
+from treefold.runtime.flights import Flight, Flights
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
+from treefold.runtime.pending import MOST_IN_FLIGHT
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rates import REPORTED, RateMonitor
-from treefold.runtime.recovery import Resumption, State, keeps_result, resumption
+from treefold.runtime.recovery import State, resumption
 from treefold.runtime.tcp import Life, TcpTransport
 from treefold.runtime.transport import Operation
 
@@ -75,8 +77,12 @@ class Controller:
         """The changes of the first network that rank 0 assumes, and which lives of connections its plans use."""
         self._declined: set[tuple[Pair, int]] = set()
         """The connections that came back and were not worth a new plan."""
-        self.count, self.stage = 0, "idle"
-        """How many operations have begun, and the stage of the last one."""
+        self.count = 0
+        """How many operations have begun."""
+        self.flights, self.window = Flights(transport, plans), 1
+        """The operations in flight, and how many may be; rank 0 opens the window when it needs one."""
+        self._errors: dict[int, TreefoldError] = {}
+        """The errors of operations that have ended."""
         self.events: deque[str] = deque(maxlen=_MOST_EVENTS)
         """Lines that say what has changed about the network."""
         self.round = 0
@@ -87,52 +93,65 @@ class Controller:
         self._failure: TreefoldError | None = None
         self._unhandled: list[ControlMessage] = []
         self._most_bytes = 0
-        self._kept = np.empty(0, np.uint8)
-        """This worker's values at the beginning of the operation that runs."""
 
-    def run(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
-        """Run an operation that ends on all ranks, or on none."""
+    def start(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> int:
+        """Begin an operation that ends on all ranks, or on none; return its number."""
         with self.lock:
             self.poll()
+            if len(self.flights) and self.window == 1 and self.transport.rank == 0:
+                self.window = MOST_IN_FLIGHT
+                self.transport.broadcast("window", operations=self.window)
+            while len(self.flights) >= self.window:
+                self._end_first()
+            if self._next_plan is not None and self.count + 1 >= self._next_plan.first:
+                self._end_all()
+                self._adopt(self._next_plan.plan, self._next_plan.lives)
+            if not self.transport.reaches(current := self.plans.current(plan)):
+                self._end_all()
+                self.transport.connect(current)
             self.count += 1
-            vector = operation.vector
-            self._most_bytes = max(self._most_bytes, vector.size)
-            self._kept = self._kept if self._kept.size == vector.size else np.empty_like(vector)
-            self._kept[:] = vector
-            self.transport.link_usage()  # it is measured from here on
-            self.transport.serve_once()  # no connection carries data yet, so that round trips can be timed
-            try:
-                seconds = self._run_to_the_end(plan, operation, elements, element_bytes)
-            finally:
-                self.stage = "idle"
-            self._learn(seconds, (plan.collective, vector.size))
+            self._most_bytes = max(self._most_bytes, operation.vector.size)
+            if not len(self.flights):
+                self.transport.link_usage()  # it is measured from here on
+                self.transport.serve_once()  # no connection carries data yet, so that round trips can be timed
+            self.flights.add(self.count, plan, operation, elements, element_bytes)
+            return self.count
 
-    def _run_to_the_end(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> float:
-        """Run an operation, and again after each cut that undoes it; return the seconds of the last attempt."""
-        start = time.monotonic()
-        while (fault := self._attempt(plan, operation, elements, element_bytes)) is not None:
-            if fault.kind != "cut":
-                raise self.transport.error(fault)
-            if self.recover():
-                break
-            operation.vector[:] = self._kept
-            start = time.monotonic()
-        return time.monotonic() - start
+    def end(self, number: int) -> None:
+        """Wait until the operation of this number has ended, and raise its error if it has one."""
+        while (run := self._awaited_run(number)) is not None:
+            self.transport.await_end(run)
+            with self.lock:
+                first = self.flights.first
+                if first is not None and run in first.runs:
+                    self._end_first()
+        with self.lock:
+            if number in self._errors:
+                raise self._errors.pop(number)
 
-    def _attempt(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> Fault | None:
-        if self._next_plan is not None and self.count >= self._next_plan.first:
-            self._adopt(self._next_plan.plan, self._next_plan.lives)
-        plan = self.plans.current(plan)
-        if not self.transport.reaches(plan):
-            self.transport.connect(plan)
-        self.stage = "data"
-        program = self.plans.program(plan, elements, element_bytes, operation.wire)
-        fault = self.transport.attempt(program, operation)
-        if fault is None:
-            self.stage = "commit"
-            commit = self.plans.program(self.plans.all_reduce, 1, 1)
-            fault = self.transport.attempt(commit, Operation(np.zeros(1, np.uint8), "uint8", "sum"))
-        return fault
+    def _awaited_run(self, number: int) -> int | None:
+        """Return the run of the transport that ends the next operation; None if that of this number has ended."""
+        with self.lock:
+            first = self.flights.first
+            return None if first is None or first.number > number else first.runs[1]
+
+    def _end_all(self) -> None:
+        while len(self.flights):
+            self._end_first()
+
+    def _end_first(self) -> None:
+        """Wait until the first operation in flight has ended, or until all in flight run again after a cut."""
+        first = self.flights.first
+        assert first is not None
+        fault = self.flights.fault(first)
+        if fault is not None and fault.kind == "cut":
+            self.recover()
+            return
+        self.flights.pop()
+        if fault is not None:
+            self._errors[first.number] = self.transport.error(fault)
+        else:
+            self._learn(first)
 
     def _adopt(self, plan: Plan, lives: list[Life]) -> None:
         self._next_plan = None
@@ -169,7 +188,7 @@ class Controller:
         if self._failure is not None:
             raise self._failure
         failure = self.transport.failure
-        if self.stage == "idle" and failure is not None and failure.kind == "cut":
+        if failure is not None and failure.kind == "cut":
             self.recover()
 
     def _receive(self) -> None:
@@ -203,6 +222,8 @@ class Controller:
             self.delays.added |= {pair_of(sender, int(peer)): by for peer, by in fields["delays"].items()}
         elif kind == "returned":
             self._record_return(sender, fields["peer"], fields["life"])
+        elif kind == "window":
+            self.window = fields["operations"]
         elif kind == "state":
             self.states[sender] = State(*fields["state"])
         elif kind == "resume":
@@ -229,9 +250,9 @@ class Controller:
 
     # Links become slower or faster, or come back.
 
-    def _learn(self, seconds: float, operation: tuple[str, int]) -> None:
-        """Learn from an operation that took so long, and from the watch; rank 0 plans anew where that is worth it."""
-        rank = self.transport.rank
+    def _learn(self, ended: Flight) -> None:
+        """Learn from an operation that has ended, and from the watch; rank 0 plans anew where that is worth it."""
+        rank, seconds = self.transport.rank, time.monotonic() - ended.since_s
         rates = self.monitor.measure(rank, self.transport.link_usage() + self.transport.probes())
         delays = self.delays.measure(rank, self.transport.round_trips.items())
         if rank:
@@ -240,7 +261,9 @@ class Controller:
             if delays:
                 self.transport.broadcast("delays", delays=delays)
             return
-        if self.monitor.is_slower(operation, seconds):
+        # Operations that share the links with others tell nothing by their time.
+        is_alone = ended.is_alone and not len(self.flights)
+        if is_alone and self.monitor.is_slower((ended.plan.collective, ended.operation.vector.size), seconds):
             # The rates that the other ranks have measured are on their way.
             self._receive_for(min(REPORTED * seconds, _MOST_POLL_S))
         if self._next_plan is None:
@@ -262,7 +285,7 @@ class Controller:
             return
         self._lives |= back
         self._know(links._replace(absent=links.absent - back.keys()))
-        changes, first, lives = _lines(replanned), self.count + 2, self._all_lives()
+        changes, first, lives = _lines(replanned), self.count + 1 + self.window, self._all_lives()
         self._report(changes)
         self._next_plan = _NextPlan(first, replanned.plan, lives)
         plan = replanned.plan.to_json()
@@ -306,9 +329,27 @@ class Controller:
 
     # The connection between two workers is cut.
 
-    def recover(self) -> bool:
-        """Go on after a cut; return whether the operation that runs is done, or else has to be run again."""
-        state = State(self.count, self.stage, self.transport.sequence)
+    def recover(self) -> None:
+        """Go on after a cut: all ranks keep the results that all of them have, and run the other operations again.
+
+        Raises:
+            RankLostError: If they cannot; the operations in flight have this error, too.
+
+        """
+        first = self.flights.first
+        done = (self.count if first is None else first.number - 1) + self.flights.settle()
+        try:
+            resumed = self._resume(State(done, self.transport.sequence))
+        except TreefoldError as error:
+            while len(self.flights):
+                self._errors[self.flights.pop().number] = error
+            raise
+        while (first := self.flights.first) is not None and first.number <= resumed:
+            self.flights.pop()
+        self.flights.relaunch()
+
+    def _resume(self, state: State) -> int:
+        """Tell the others how far this worker is; return the last operation that is done on all of them."""
         self.states[self.transport.rank] = state
         self.transport.broadcast("state", round=self.round, state=state)
         resumed = self._lead() if self.transport.rank == 0 else self._follow()
@@ -320,7 +361,7 @@ class Controller:
         self.states, self.resumed = {}, None
         self._report(resumed["changes"])
         self._adopt(control.read_plan(self.transport.mapping.describe(0), resumed["plan"]), resumed["lives"])
-        return keeps_result(state, Resumption(resumed["last"], resumed["done"], resumed["sequence"]))
+        return int(resumed["done"])
 
     def _raise_if_failed(self) -> None:
         failure = self.transport.failure

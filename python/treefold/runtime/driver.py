@@ -43,8 +43,8 @@ class EngineTransport:
         """Return True, as in `Transport`: the engine reaches all ranks."""
         return True
 
-    def run(self, program: Program, operation: Operation) -> None:
-        """Run a program, as in `Transport`.
+    def start(self, program: Program, operation: Operation) -> int:
+        """Run a program to its end, and return 0.
 
         Raises:
             TreefoldError: If the ranks disagree on the operation, an earlier one has failed, or the engine fails.
@@ -65,6 +65,10 @@ class EngineTransport:
             raise
         if result is not None:
             run.operation.result(result)
+        return 0
+
+    def end(self, number: int) -> None:
+        """Do nothing: the operation has ended in `start`."""
 
     def close(self) -> None:
         """Close the engine; it may be called again."""

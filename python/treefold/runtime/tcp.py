@@ -109,21 +109,24 @@ class TcpTransport:
             if not poll():
                 time.sleep(0.001)
 
-    def run(self, program: Program, operation: Operation) -> None:
-        """Run a program, as in `Transport`."""
-        if (fault := self.attempt(program, operation)) is not None:
+    def start(self, program: Program, operation: Operation, waits: bool = False) -> int:
+        """Begin a program, as in `Transport`; if it `waits`, it sends nothing before the earlier ones are done here."""
+        vector, number, operator, result, _ = operation
+        times = (self.connections.silence_s, self.connections.operation_s)
+        return self._mesh.start(program, vector, number, operator, *times, result, self._recording, waits)
+
+    def end(self, number: int) -> None:
+        """Wait until an operation has ended, as in `Transport`."""
+        if (fault := self.outcome(number)) is not None:
             raise self.error(fault)
 
-    def attempt(self, program: Program, operation: Operation) -> Fault | None:
-        """Run a program; return why it ended before its end, None if it did not.
+    def outcome(self, number: int) -> Fault | None:
+        """Wait until an operation has ended, once; return why it has no result, None if it has one."""
+        return self._mesh.wait(number)
 
-        Raises:
-            TreefoldError: If the arguments do not fit.
-
-        """
-        vector, number, operator, result, _ = operation
-        waits = (self.connections.silence_s, self.connections.operation_s)
-        return self._mesh.run(program, vector, number, operator, *waits, result, self._recording)
+    def await_end(self, number: int) -> None:
+        """Wait until an operation has ended; its outcome is kept."""
+        self._mesh.wait_for_end(number)
 
     @contextmanager
     def recorded(self, recording: Recording) -> Iterator[None]:

@@ -27,7 +27,7 @@ class Operation(NamedTuple):
 
 
 class Transport(Protocol):
-    """Carries the messages of one worker's operations, which run one after the other."""
+    """Carries the messages of one worker's operations, which end in the order in which they begin."""
 
     @property
     def message_s(self) -> float:
@@ -44,8 +44,16 @@ class Transport(Protocol):
     def reaches(self, plan: Plan) -> bool:
         """Return whether all ranks are connected to those that `plan` needs; all ranks get the same answer."""
 
-    def run(self, program: Program, operation: Operation) -> None:
-        """Run this rank's program on its values.
+    def start(self, program: Program, operation: Operation) -> int:
+        """Begin this rank's program on its values, and return its number; all ranks begin the same ones in order.
+
+        Raises:
+            TreefoldError: If the arguments do not fit.
+
+        """
+
+    def end(self, number: int) -> None:
+        """Wait until the operation of this number has ended; it is called once for each.
 
         Raises:
             RankLostError: If a rank is gone.

@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::Waker;
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::PyArray1;
 use pyo3::prelude::*;
-use treefold::error::Error;
 use treefold::number::{Number, Operator};
-use treefold::run::operation;
-
 use treefold::run::tcp::{self, Failure, Pair, Timeouts};
 use treefold::topology::NodeId;
 
 use super::Program;
+use super::flights::{Flight, Flights};
 use super::recording::Recording;
+use super::turns::{Turn, Turns};
 use crate::{interruptible, raise};
 
 /// Why operations ended; ranks are the plan's.
@@ -54,31 +52,62 @@ pub struct ControlMessage {
     message: Vec<u8>,
 }
 
-/// The TCP connections of one rank. Methods may be called from several threads. One of them works at a time, and `idle`
-/// ends early for any other.
+/// The TCP connections of one rank, and its operations in flight. Methods may be called from several threads.
 #[pyclass(frozen, module = "treefold")]
 pub struct Mesh {
     inner: Mutex<Inner>,
-    /// How many threads wait for the lock.
-    waiting: AtomicUsize,
-    stopped: AtomicBool,
+    turns: Turns,
     waker: Arc<Waker>,
 }
 
-/// The connections, and the scratch space that operations use again.
+/// The connections, and the operations in flight.
 struct Inner {
     mesh: tcp::Mesh,
-    scratch: Vec<u64>,
+    flights: Flights,
+}
+
+/// The connections while a thread has its turn.
+struct Held<'a> {
+    inner: MutexGuard<'a, Inner>,
+    _turn: Turn<'a>,
+}
+
+impl Deref for Held<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Inner {
+        &mut self.inner
+    }
 }
 
 impl Mesh {
-    fn locked(&self) -> MutexGuard<'_, Inner> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        // If the wake fails, the lock comes only when the other thread's wait is over.
-        let _ = self.waker.wake();
-        let guard = self.inner.lock().expect("no panic");
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        guard
+    /// Waits for this thread's turn; a thread that works on operations makes room.
+    fn locked(&self) -> Held<'_> {
+        self.held(self.turn())
+    }
+
+    fn turn(&self) -> Turn<'_> {
+        // If the wake fails, the turn comes only when the other thread's wait is over.
+        self.turns.take(|| drop(self.waker.wake()))
+    }
+
+    fn held<'a>(&'a self, turn: Turn<'a>) -> Held<'a> {
+        Held { inner: self.inner.lock().expect("no panic"), _turn: turn }
+    }
+
+    /// Works on the operations in flight until `until` says that it is enough.
+    fn drive(&self, py: Python<'_>, until: &(dyn Fn() -> bool + Sync)) -> PyResult<()> {
+        let turn = py.detach(|| self.turn());
+        // Only who has the turn takes the lock, so this waits for nobody.
+        let mut held = self.held(turn);
+        let Inner { mesh, flights } = &mut *held;
+        flights.drive(py, mesh, &self.turns, until)
     }
 }
 
@@ -91,9 +120,8 @@ impl Mesh {
         let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, &key).map_err(raise)?;
         let waker = mesh.waker();
         Ok(Self {
-            inner: Mutex::new(Inner { mesh, scratch: Vec::new() }),
-            waiting: AtomicUsize::new(0),
-            stopped: AtomicBool::new(false),
+            inner: Mutex::new(Inner { mesh, flights: Flights::default() }),
+            turns: Turns::default(),
             waker,
         })
     }
@@ -126,70 +154,87 @@ impl Mesh {
         interruptible(py, |go_on| self.locked().mesh.connect(&peers, timeout, dead_after, go_on))
     }
 
-    /// Run one operation on `vector` in place, and copy the result to `result` if one is given. Return None, or the
-    /// fault because of which there is no result. A recording gets to know when messages left and came.
+    /// Begin an operation on `vector` in place behind those in flight, which copies the result to `result` if one is
+    /// given; return its number. If it `waits`, it sends nothing before those before it are done here. A recording gets
+    /// to know when messages left and came.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None))]
-    fn run<'py>(
+    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None,
+                        waits=false))]
+    fn start(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         program: Py<Program>,
-        vector: &Bound<'py, PyArray1<u8>>,
+        vector: Py<PyArray1<u8>>,
         number: &str,
         operator: &str,
         silence_s: f64,
         operation_s: Option<f64>,
-        result: Option<&Bound<'py, PyArray1<u8>>>,
+        result: Option<Py<PyArray1<u8>>>,
         recording: Option<Py<Recording>>,
-    ) -> PyResult<Option<Fault>> {
+        waits: bool,
+    ) -> PyResult<u32> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
-        let part = &program.get().0;
         let silence = Duration::from_secs_f64(silence_s);
         let timeouts = Timeouts { silence, operation: operation_s.map(Duration::from_secs_f64) };
-        let mut vector = vector.try_readwrite()?;
-        let vector = vector.as_slice_mut()?;
-        let mut result = result.map(|result| result.try_readwrite()).transpose()?;
-        let result = result.as_mut().map(|result| result.as_slice_mut()).transpose()?;
-        let mut fault = None;
-        let mut recorded = recording.as_ref().map(|recording| recording.get().recorder());
-        let done = interruptible(py, |go_on| {
-            let mut guard = self.locked();
-            let Inner { mesh, scratch } = &mut *guard;
-            let mut operation = operation::Operation::new(part, number, operator, vector, scratch)?;
-            if let Some(recorded) = &mut recorded {
-                operation = operation.recorded(recorded);
+        let turn = py.detach(|| self.turn());
+        let mut held = self.held(turn);
+        let Inner { mesh, flights } = &mut *held;
+        let mut flight = Flight::new(program, vector, result, recording, timeouts);
+        flight.begin(py, number, operator, flights.spare())?;
+        mesh.begin(&flight.program.get().0, number, operator, waits);
+        flight.number = mesh.sequence();
+        self.turns.begin(flight.number);
+        flights.push(flight);
+        Ok(mesh.sequence())
+    }
+
+    /// Wait until the operation of this number has ended, once; return None, or the fault because of which there is no
+    /// result.
+    fn wait(&self, py: Python<'_>, number: u32) -> PyResult<Option<Fault>> {
+        self.wait_for_end(py, number).inspect_err(|_| drop(self.turns.outcome(number)))?;
+        self.turns.outcome(number).map_err(raise).map(|failure| failure.and_then(Fault::of))
+    }
+
+    /// Wait until the operation of this number has ended, which `wait` still may ask about.
+    fn wait_for_end(&self, py: Python<'_>, number: u32) -> PyResult<()> {
+        while !self.turns.is_over(number) {
+            // Another thread may work on the operations already.
+            if let Some(_driver) = py.detach(|| self.turns.drive_soon(|| drop(self.waker.wake()), number)) {
+                self.drive(py, &|| self.turns.are_wanted() || self.turns.is_over(number))?;
             }
-            let mut go_on = || go_on() && !self.stopped.load(Ordering::SeqCst);
-            match mesh.run(&mut operation, timeouts, &mut go_on) {
-                Ok(()) => result.map(|result| operation.copy_result(result)).transpose().map(|_| ()),
-                Err(Failure::Interrupted) => Err(Error::interrupted("interrupted: the vector holds no result")),
-                Err(failure) => {
-                    fault = Fault::of(failure);
-                    Ok(())
-                }
-            }
-        });
-        done?;
-        if let Some((recording, recorded)) = recording.zip(recorded) {
-            recording.get().keep(program, recorded);
+            py.check_signals().inspect_err(|_| self.turns.interrupt())?;
         }
-        Ok(fault)
+        Ok(())
     }
 
-    /// Keep the connections alive between operations, until another thread needs them or the time is over.
+    /// Keep the connections alive and the operations in flight going while no thread waits for them, until another
+    /// thread needs the connections or the time is over.
     fn idle(&self, py: Python<'_>, most_s: f64) {
-        py.detach(|| {
-            while self.waiting.load(Ordering::SeqCst) > 0 {
-                thread::sleep(Duration::from_millis(1));
+        let end = Instant::now() + Duration::from_secs_f64(most_s);
+        let is_in_flight = py.detach(|| {
+            self.turns.let_others_go_first();
+            let mut held = self.locked();
+            let is_in_flight = held.flights.any();
+            if !is_in_flight {
+                held.mesh.idle(end.saturating_duration_since(Instant::now()), &|| self.turns.are_wanted());
             }
-            let mut guard = self.inner.lock().expect("no panic");
-            guard.mesh.idle(Duration::from_secs_f64(most_s), &|| self.waiting.load(Ordering::SeqCst) > 0);
+            is_in_flight
         });
+        if is_in_flight && let Some(_driver) = self.turns.drive_alone() {
+            let until = || self.turns.are_wanted() || self.turns.are_awaited() || Instant::now() > end;
+            // Who waits for the operation gets the error, if there is one.
+            drop(self.drive(py, &until));
+        }
     }
 
-    /// Serve each connection once, as `idle` does, but ahead of other threads that idle.
+    /// Serve each connection once, as `idle` does, but ahead of other threads that idle; not if an operation is in flight.
     fn serve_once(&self, py: Python<'_>) {
-        py.detach(|| self.locked().mesh.idle(Duration::ZERO, &|| true));
+        py.detach(|| {
+            let mut held = self.locked();
+            if !held.flights.any() {
+                held.mesh.idle(Duration::ZERO, &|| true);
+            }
+        });
     }
 
     /// Send a control message to all other ranks; it arrives before any later message.
@@ -287,9 +332,9 @@ impl Mesh {
         py.detach(|| self.locked().mesh.skip_to(sequence));
     }
 
-    /// End the operation that runs in another thread, and refuse further ones.
+    /// End the operations in flight, and refuse further ones.
     fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
+        self.turns.stop();
         // If the wake fails, the other thread polls a moment later.
         let _ = self.waker.wake();
     }

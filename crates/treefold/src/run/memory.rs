@@ -89,6 +89,7 @@ pub fn run(
     for (((program, vector), scratch), inbox) in programs.iter().zip(vectors).zip(scratch).zip(receivers) {
         let mut operation = Operation::new(program, number, operator, vector, scratch)?;
         if let Some(recording) = recordings.next() {
+            recording.prepare(program);
             operation = operation.recorded(recording);
         }
         let outgoing = program.peers.iter().map(|_| None).collect();

@@ -145,9 +145,8 @@ impl<'a> Operation<'a> {
         Ok(Self { program, vector, scratch, progress, recording: None })
     }
 
-    /// Records from now on when messages leave and come.
+    /// Records from now on when messages leave and come; the recording is prepared for this program.
     pub fn recorded(mut self, recording: &'a mut Recording) -> Self {
-        recording.prepare(self.program);
         self.recording = Some(recording);
         self
     }
@@ -333,7 +332,7 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// If `target` does not have the length of the result.
     pub fn copy_result(&self, target: &mut [u8]) -> Result<()> {
-        let bytes: usize = self.program.output.iter().map(ExactSizeIterator::len).sum();
+        let bytes = self.program.result_bytes();
         if bytes != target.len() {
             bail!("the result has {bytes} bytes, but there is room for {}", target.len());
         }

@@ -356,6 +356,11 @@ impl Program {
         self.pieces.row(task).iter().map(|piece| self.bytes_crossing(piece)).sum()
     }
 
+    /// Returns the bytes of the result.
+    pub fn result_bytes(&self) -> usize {
+        self.output.iter().map(ExactSizeIterator::len).sum()
+    }
+
     /// Returns the bytes of the longest message.
     pub fn longest_message(&self) -> usize {
         TaskId::first(self.tasks.len()).map(|task| self.bytes(task)).max().unwrap_or(0)

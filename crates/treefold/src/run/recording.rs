@@ -56,8 +56,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins anew, with room for all tasks of a program.
-    pub(super) fn prepare(&mut self, program: &Program) {
+    /// Begins anew, with room for all tasks of a program, before an operation of it begins.
+    pub fn prepare(&mut self, program: &Program) {
         self.moments.clear();
         self.moments.resize(program.tasks.len(), [0.0; 2]);
     }

@@ -19,6 +19,8 @@ mod reunion;
 mod secure;
 mod usage;
 mod watch;
+mod window;
+mod working;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,11 +30,9 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Poll, Token, Waker};
 
-use super::operation::Operation;
-use super::program::{PeerId, Program};
 use crate::ids::NodeId;
 use crate::units::Seconds;
-use connection::{Connection, Received};
+use connection::Connection;
 // Tests cut links by the message by which ranks tell each other.
 #[doc(hidden)]
 pub use control::ControlMessage;
@@ -49,6 +49,8 @@ use proof::Key;
 use reunion::Reunions;
 pub use secure::Credentials;
 use watch::Watch;
+use window::Window;
+use working::Vigil;
 
 /// The most streams of a connection.
 pub const MOST_STREAMS: usize = 256;
@@ -92,7 +94,7 @@ pub struct Mesh {
     names: Vec<String>,
     /// Whether each rank has said farewell.
     left: Vec<bool>,
-    /// The number of the operation at work, or of the last one.
+    /// The number of the last operation that has begun.
     sequence: u32,
     /// How many control messages this rank has broadcast.
     broadcasts: u32,
@@ -103,7 +105,9 @@ pub struct Mesh {
     /// Whether each rank has answered the last ping.
     has_answered: Vec<bool>,
     faults: Faults,
-    at_work: bool,
+    /// The operations in flight.
+    flights: Window,
+    vigil: Vigil,
     /// What is watched, if it is.
     watch: Option<Watch>,
     reunions: Reunions,
@@ -111,239 +115,24 @@ pub struct Mesh {
     streams: Vec<usize>,
 }
 
-/// The operation at work.
-struct Work<'a, 'b> {
-    operation: &'a mut Operation<'b>,
-    /// The peer of the program that each rank is; `None` for a rank that is no peer.
-    slots: &'a [Option<PeerId>],
-    signature: Signature,
-}
-
 impl Mesh {
-    /// Runs one operation, and gives it up when a timeout is over or `go_on`, which is asked now and then, returns
-    /// false.
-    ///
-    /// # Errors
-    /// See [`Failure`]. The vector then holds no result.
-    ///
-    /// ```
-    /// use std::net::SocketAddr;
-    /// use std::thread;
-    /// use std::time::Duration;
-    /// use treefold::number::{Number, Operator};
-    /// use treefold::run::operation::Operation;
-    /// use treefold::run::program::Program;
-    /// use treefold::run::tcp::{Mesh, Timeouts};
-    /// use treefold::topology::NodeId;
-    ///
-    /// /// Adds up the vectors of all ranks on this one, whose peers do the same at the same time.
-    /// fn all_reduce(mesh: &mut Mesh, peers: &[(NodeId, SocketAddr)], program: &Program, vector: &mut [u8]) {
-    ///     let wait = Duration::from_secs(10);
-    ///     mesh.connect(peers, wait, wait, &mut || true).unwrap();
-    ///     let mut scratch = Vec::new();
-    ///     let mut operation =
-    ///         Operation::new(program, Number::Uint8, Operator::Sum, vector, &mut scratch).unwrap();
-    ///     let timeouts = Timeouts { silence: wait, operation: None };
-    ///     mesh.run(&mut operation, timeouts, &mut || true).unwrap();
-    /// }
-    ///
-    /// # use std::sync::Arc;
-    /// # use treefold::{planners, topology::from_spec, units::parse_time};
-    /// # let line = Arc::new(from_spec("line:2", None, None)?);
-    /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
-    /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
-    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), &[7; 32]);
-    /// let mut meshes = [listen(NodeId(0))?, listen(NodeId(1))?];
-    /// let peers = [(NodeId(0), meshes[0].address()), (NodeId(1), meshes[1].address())];
-    /// let mut vectors = [[1; 4], [2; 4]];
-    /// thread::scope(|scope| {
-    ///     for ((mesh, program), vector) in meshes.iter_mut().zip(&programs).zip(&mut vectors) {
-    ///         scope.spawn(|| all_reduce(mesh, &peers, program, vector));
-    ///     }
-    /// });
-    /// assert_eq!(vectors, [[3; 4]; 2]);
-    /// # Ok::<(), treefold::error::Error>(())
-    /// ```
-    pub fn run(
-        &mut self,
-        operation: &mut Operation<'_>,
-        timeouts: Timeouts,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Failure> {
-        self.sequence += 1;
-        self.at_work = true;
-        let signature = Signature::new(operation.program(), operation.number(), operation.operator());
-        let result = self.work(operation, signature, timeouts, go_on);
-        self.at_work = false;
-        if let Err(failure) = &result {
-            if *failure == Failure::Interrupted {
-                let cause = format!("{} was interrupted", self.names[self.rank]);
-                drop(self.give_up(cause));
-            }
-            self.connections.iter_mut().flatten().for_each(|connection| connection.give_up(operation));
-            self.flush();
-        }
-        result
-    }
-
-    fn work(
-        &mut self,
-        operation: &mut Operation<'_>,
-        signature: Signature,
-        timeouts: Timeouts,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Failure> {
-        let slots = self.begin(operation, signature)?;
-        let begun = Instant::now();
-        let (mut last_moved, mut last_poll, mut moved, mut has_pinged) = (begun, begun, 0, false);
-        loop {
-            let progress = self.poll_connections(Some(Work { operation, slots: &slots, signature }))?;
-            if operation.done() && self.connections.iter().flatten().all(Connection::flushed) {
-                return Ok(());
-            }
-            if !progress {
-                self.wait(POLL_INTERVAL);
-            }
-            let now = Instant::now();
-            if now - last_poll < POLL_INTERVAL {
-                continue;
-            }
-            last_poll = now;
-            self.keep_watch(&slots);
-            if !go_on() {
-                return Err(Failure::Interrupted);
-            }
-            if timeouts.operation.is_some_and(|most| now - begun > most) {
-                return self.give_up(self.describe_delay(operation.program(), now - begun));
-            }
-            let before = std::mem::replace(&mut moved, self.connections.iter().flatten().map(|each| each.moved).sum());
-            if moved != before {
-                (last_moved, has_pinged) = (now, false);
-            } else if !has_pinged && now - last_moved > timeouts.silence {
-                has_pinged = true;
-                self.ping();
-            } else if has_pinged && now - last_moved > 2 * timeouts.silence {
-                self.check_answers(now - last_moved)?;
-                (last_moved, has_pinged) = (now, false);
-            }
-        }
-    }
-
-    /// Describes why an operation takes too long.
-    fn describe_delay(&self, program: &Program, time: Duration) -> String {
-        let has_begun =
-            |peer: NodeId| self.connections[peer].as_ref().is_some_and(|connection| connection.usage.peer_has_begun);
-        let late = program.peers.iter().filter(|&&peer| !has_begun(peer));
-        let late: Vec<String> = late.map(|&peer| self.names[peer].clone()).collect();
-        let why = match late.as_slice() {
-            [] => "all its neighbours are at work: allow more time, or look at the network".to_owned(),
-            late => format!("{} has not begun it", late.join(", ")),
-        };
-        let us = &self.names[self.rank];
-        format!("the operation is not done at {us} after {:.1} s; {why}", time.as_secs_f64())
-    }
-
-    /// Announces an operation to its peers; returns each rank's index among them.
-    fn begin(&mut self, operation: &Operation<'_>, signature: Signature) -> Result<Vec<Option<PeerId>>, Failure> {
-        if let Some(cause) = self.faults.given_up(self.sequence) {
-            return Err(Failure::GivenUp(cause));
-        }
-        self.check_faults()?;
-        let program = operation.program();
-        let frame = Frame::new(Kind::Start, self.sequence, 0, self.rank);
-        let mut slots = vec![None; self.connections.len()];
-        for (slot, &peer) in PeerId::first(program.peers.len()).zip(&program.peers) {
-            slots[peer] = Some(slot);
-            let Some(connection) = &mut self.connections[peer] else {
-                self.report_missing(peer)?;
-                continue;
-            };
-            connection.queue(frame.with_body(&signature.to_bytes()));
-            if let Err(error) = connection.begin_operation(program.mean_bytes) {
-                self.close_broken(peer, &error, true)?;
-            }
-        }
-        Ok(slots)
-    }
-
-    /// Writes and reads every connection once; returns whether anything moved.
-    fn poll_connections(&mut self, mut work: Option<Work<'_, '_>>) -> Result<bool, Failure> {
-        let mut progress = false;
-        for peer in NodeId::first(self.connections.len()) {
-            let Some(connection) = &mut self.connections[peer] else { continue };
-            let slot = work.as_ref().and_then(|work| work.slots[peer]);
-            let task = work.as_mut().and_then(|work| Some((&mut *work.operation, slot?, self.sequence)));
-            // Who has left reads nothing more.
-            let written = if connection.left { Ok(false) } else { connection.write(task) };
-            let step = written.and_then(|moved| {
-                progress |= moved;
-                let task = work.as_mut().and_then(|work| Some((&mut *work.operation, slot?)));
-                connection.read(task, self.sequence, &mut progress)
-            });
-            match step {
-                Ok(Received::Nothing) => {}
-                Ok(Received::Frame(frame)) => {
-                    let body = connection.body().to_vec();
-                    self.handle_frame(peer, frame, &body, work.as_ref().map(|work| work.signature))?;
-                }
-                Ok(Received::Foreign) => {
-                    let (theirs, ours) = (&self.names[peer], &self.names[self.rank]);
-                    self.give_up(format!("{theirs} has sent a message that the plan of {ours} does not have"))?;
-                }
-                // What a peer has sent before it left may be for an operation that has not begun here.
-                Err(_) if connection.left && connection.has_early() => {}
-                Err(error) => {
-                    let needed = work.as_ref().is_some_and(|work| slot.is_some_and(|slot| work.operation.needs(slot)));
-                    self.close_broken(peer, &error, needed)?;
-                }
-            }
-        }
-        Ok(progress)
-    }
-
     /// Handles a frame that is no message of an operation.
-    fn handle_frame(
-        &mut self,
-        peer: NodeId,
-        frame: Frame,
-        body: &[u8],
-        ours: Option<Signature>,
-    ) -> Result<(), Failure> {
-        match (frame.kind, ours) {
-            (Kind::Start, Some(ours)) if body != ours.to_bytes() => {
-                let (them, us) = (&self.names[peer], &self.names[self.rank]);
-                let theirs = String::from_utf8_lossy(body);
-                self.give_up(format!(
-                    "the ranks disagree: {them} runs {theirs}, {us} runs {ours}; give all ranks the same size, type, \
-                     operator, wire type and plan"
-                ))
-            }
-            (Kind::Start, Some(_)) => {
-                if let Some(connection) = &mut self.connections[peer] {
-                    connection.usage.peer_has_begun = true;
-                }
-                Ok(())
-            }
-            (Kind::Bye, _) => {
-                if let Some(connection) = &mut self.connections[peer] {
-                    connection.left = true;
-                }
-                Ok(())
-            }
-            (Kind::Ask, _) => {
-                let answer = watch::question(Kind::Answer, frame.transfer, self.rank);
-                self.connections[peer].iter_mut().for_each(|connection| connection.queue_once(answer.clone()));
-                Ok(())
-            }
-            (Kind::Answer, _) => {
-                if let Some(connection) = &mut self.connections[peer] {
-                    connection.trips.answer(frame.transfer, Instant::now(), connection.received);
-                }
-                Ok(())
-            }
-            (Kind::Control, _) => self.handle_control(peer, frame, body),
-            _ => Ok(()),
+    fn handle_frame(&mut self, peer: NodeId, frame: Frame, body: &[u8]) -> Result<(), Failure> {
+        if frame.kind == Kind::Control {
+            return self.handle_control(peer, frame, body);
         }
+        if frame.kind == Kind::Start {
+            self.note_begun(peer, frame.sequence, body);
+            return Ok(());
+        }
+        let Some(connection) = &mut self.connections[peer] else { return Ok(()) };
+        match frame.kind {
+            Kind::Bye => connection.left = true,
+            Kind::Ask => connection.queue_once(watch::question(Kind::Answer, frame.transfer, self.rank)),
+            Kind::Answer => connection.trips.answer(frame.transfer, Instant::now(), connection.received),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Waits until a connection can be read or written, the waker is used, or `most` is over.

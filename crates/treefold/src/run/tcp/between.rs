@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use super::frame::{Frame, Kind};
+use super::window::{Window, Work};
 use super::{Mesh, POLL_INTERVAL};
 use crate::ids::NodeId;
 
@@ -20,9 +21,9 @@ impl Mesh {
         let end = Instant::now() + most;
         let known = self.faults.count();
         loop {
-            self.keep_watch(&[]);
+            self.keep_watch();
             // A failure is kept for the next operation.
-            let progress = self.poll_connections(None).unwrap_or(true);
+            let progress = self.poll_connections(&mut []);
             let left = end.saturating_duration_since(Instant::now());
             if until() || left.is_zero() || !self.inbox.is_empty() || self.faults.count() != known {
                 return;
@@ -41,7 +42,7 @@ impl Mesh {
             for peer in NodeId::first(self.connections.len()) {
                 let Some(connection) = &mut self.connections[peer] else { continue };
                 connection.wake();
-                match connection.write(None) {
+                match connection.write(&mut Work::none(peer, &mut Window::new(), self.sequence)) {
                     Ok(_) => waiting |= !connection.flushed(),
                     // The kernel reports the cause only once, so it is recorded now; no operation waits for the answer.
                     Err(error) => drop(self.close_broken(peer, &error, false)),

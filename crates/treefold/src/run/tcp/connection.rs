@@ -18,19 +18,16 @@ use std::time::Instant;
 use super::frame::{Frame, Kind};
 use super::probe::{Probe, RoundTrips};
 use super::usage::Usage;
+use super::window::Work;
 use crate::run::message::Message;
 use crate::run::operation::Operation;
-use crate::run::program::PeerId;
-use parts::Parts;
+pub use parts::{Part, Parts};
 pub use stream::{BURST, Stream};
 
 /// The least bytes that the kernel keeps unsent on a stream.
 const MIN_UNSENT: usize = 128 << 10;
 /// The most bytes that the kernel keeps unsent on a stream.
 const MAX_UNSENT: usize = 512 << 10;
-/// The bytes that go to a peer before it has begun the operation. More would fill its kernel's buffers, and a
-/// connection whose buffers stay full looks dead.
-const AHEAD: u64 = 32 << 10;
 /// The most bytes of frames of later operations that are kept, so that control messages behind them can be read. Peers
 /// send little ahead; only a peer that sends to ranks which have long stopped reading reaches the limit.
 const EARLY: u64 = 4 << 20;
@@ -55,9 +52,6 @@ pub struct Connection {
     pub(super) usage: Usage,
     /// The bytes of messages that were sent and received in all operations.
     pub(super) moved: u64,
-    /// The bytes of this operation that were sent before the peer had begun it.
-    ahead: u64,
-    parts: Parts,
 }
 
 /// The result of reading from a connection.
@@ -66,8 +60,8 @@ pub enum Received {
     Nothing,
     /// A whole frame that is no message of an operation; `Connection::body` is its body.
     Frame(Frame),
-    /// A message that this operation does not have.
-    Foreign,
+    /// A message that the operation with this number does not have.
+    Foreign(u32),
 }
 
 impl Connection {
@@ -85,15 +79,11 @@ impl Connection {
             early_bytes: 0,
             usage: Usage::default(),
             moved: 0,
-            ahead: 0,
-            parts: Parts::default(),
         }
     }
 
     /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent.
     pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
-        (self.usage.peer_has_begun, self.ahead) = (false, 0);
-        self.parts.restart();
         self.probe.iter_mut().for_each(Probe::stop);
         self.limit_unsent((2 * message).clamp(MIN_UNSENT, MAX_UNSENT))
     }
@@ -155,11 +145,10 @@ impl Connection {
     }
 
     /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.
-    pub(super) fn write(&mut self, mut work: Option<(&mut Operation<'_>, PeerId, u32)>) -> io::Result<bool> {
+    pub(super) fn write(&mut self, work: &mut Work<'_, '_>) -> io::Result<bool> {
         let mut streams = mem::take(&mut self.streams);
         let (count, mut written) = (streams.len(), Ok(false));
         for stream in &mut streams {
-            let work = work.as_mut().map(|(operation, peer, sequence)| (&mut **operation, *peer, *sequence));
             written = written.and_then(|before| Ok(stream.write(self, count, work)? | before));
         }
         if streams.iter().all(Stream::is_writable) {
@@ -169,24 +158,16 @@ impl Connection {
         written
     }
 
-    /// Reads until a frame comes that is no message of this operation, or nothing is left. `sequence` is the number of
-    /// the operation at work, or of the last one; frames of later ones are kept.
-    pub(super) fn read(
-        &mut self,
-        mut work: Option<(&mut Operation<'_>, PeerId)>,
-        sequence: u32,
-        progress: &mut bool,
-    ) -> io::Result<Received> {
-        if let Some((operation, peer)) = &mut work
-            && let Some(received) = self.take_early(operation, *peer, sequence, progress)
-        {
+    /// Reads until a frame comes that is no message of an operation in flight, or nothing is left. Frames of later
+    /// operations are kept.
+    pub(super) fn read(&mut self, work: &mut Work<'_, '_>, progress: &mut bool) -> io::Result<Received> {
+        if let Some(received) = self.take_early(work, progress) {
             return Ok(received);
         }
         let mut streams = mem::take(&mut self.streams);
         let mut read = Ok(Received::Nothing);
         for stream in &mut streams {
-            let work = work.as_mut().map(|(operation, peer)| (&mut **operation, *peer));
-            read = stream.read(self, work, sequence, progress);
+            read = stream.read(self, work, progress);
             // The streams of a peer that has left end one after the other; there may be more on the others.
             if self.left && read.is_err() {
                 stream.has_ended = true;
@@ -205,11 +186,9 @@ impl Connection {
 
     /// Gives up an operation. The rest of a part that has gone in part is kept to be sent, so that the peer finds the
     /// next frame.
-    pub(super) fn give_up(&mut self, operation: &Operation<'_>) {
-        self.streams.iter_mut().for_each(|stream| stream.give_up(operation));
-        self.parts.restart();
+    pub(super) fn give_up(&mut self, sequence: u32, operation: &Operation<'_>) {
+        self.streams.iter_mut().for_each(|stream| stream.give_up(sequence, operation));
         self.usage.empty();
-        self.usage.peer_has_begun = false;
     }
 
     /// Returns whether messages have come whose operations have not begun.
@@ -222,23 +201,17 @@ impl Connection {
         self.returned.bytes()
     }
 
-    /// Uses the messages that came before their operation began; returns the first frame that is no message of it.
-    fn take_early(
-        &mut self,
-        operation: &mut Operation<'_>,
-        peer: PeerId,
-        sequence: u32,
-        progress: &mut bool,
-    ) -> Option<Received> {
-        while self.early.front().is_some_and(|(frame, _)| frame.sequence <= sequence) {
-            let (frame, message) = self.early.pop_front()?;
+    /// Uses the messages that came before their operation began; returns the first frame that is no message of one.
+    fn take_early(&mut self, work: &mut Work<'_, '_>, progress: &mut bool) -> Option<Received> {
+        while let Some(at) = self.early.iter().position(|(frame, _)| frame.sequence <= work.last) {
+            let (frame, message) = self.early.remove(at)?;
             self.early_bytes -= frame.length;
             *progress = true;
             match frame.kind {
-                _ if frame.sequence < sequence => {}
-                Kind::Data => match frame.task_of(operation, peer) {
-                    Some(task) => operation.park(task, frame.from as usize, message),
-                    None => return Some(Received::Foreign),
+                _ if !work.runs(frame.sequence) => {}
+                Kind::Data => match work.receiver(&frame) {
+                    Some((operation, task)) => operation.park(task, frame.from as usize, message),
+                    None => return Some(Received::Foreign(frame.sequence)),
                 },
                 _ => {
                     self.returned = message;

@@ -158,8 +158,8 @@ impl Mesh {
             ControlMessage::Above(message) => self.inbox.push_back((origin, message)),
             ControlMessage::Ping => self.announce(&ControlMessage::Pong),
             ControlMessage::Pong => self.has_answered[origin] = true,
-            ControlMessage::GiveUp { sequence, cause } if self.at_work && sequence == self.sequence => {
-                return Err(Failure::GivenUp(cause));
+            ControlMessage::GiveUp { sequence, cause } if sequence <= self.sequence => {
+                self.give_up(sequence, cause);
             }
             ControlMessage::GiveUp { sequence, cause } => self.faults.give_up(sequence, cause),
             ControlMessage::Gone { rank, cause } => {
@@ -178,10 +178,10 @@ impl Mesh {
         Ok(())
     }
 
-    /// Ends the operation at work if a fault is known that prevents it.
+    /// Ends the operations in flight if a fault is known that prevents it.
     pub(super) fn check_faults(&self) -> Result<(), Failure> {
         match self.faults.failure() {
-            Some(failure) if self.at_work => Err(failure),
+            Some(failure) if !self.flights.is_empty() => Err(failure),
             _ => Ok(()),
         }
     }
@@ -206,12 +206,6 @@ impl Mesh {
         if self.watch.is_some() {
             self.reunions.record(origin, number, frame());
         }
-    }
-
-    /// Ends the operation at work on every rank.
-    pub(super) fn give_up(&mut self, cause: String) -> Result<(), Failure> {
-        self.announce(&ControlMessage::GiveUp { sequence: self.sequence, cause: cause.clone() });
-        Err(Failure::GivenUp(cause))
     }
 
     /// Closes a connection that does not work any more, and reports why.

@@ -21,6 +21,8 @@ use super::control::Heard;
 use super::frame::HEADER;
 use super::proof::{Claim, KEY_BYTES, Key};
 use super::secure::{Credentials, Line};
+use super::window::Window;
+use super::working::Vigil;
 use super::{MOST_STREAMS, Mesh};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
@@ -103,7 +105,8 @@ impl Mesh {
             inbox: Default::default(),
             has_answered: vec![false; count],
             faults: Default::default(),
-            at_work: false,
+            flights: Window::new(),
+            vigil: Vigil::new(),
             watch: None,
             reunions: Default::default(),
             streams: vec![1; count],

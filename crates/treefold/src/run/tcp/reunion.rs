@@ -15,6 +15,7 @@ use super::connection::{Connection, Received};
 use super::frame::{Frame, Kind};
 use super::join::{Calling, REUNION};
 use super::secure::Line;
+use super::window::{Window, Work};
 use crate::ids::NodeId;
 
 /// How often a rank dials another one from which it is cut off.
@@ -172,8 +173,9 @@ impl Mesh {
         for mut stranger in std::mem::take(&mut self.reunions.strangers) {
             let connection = &mut stranger.connection;
             connection.wake();
-            let mut moved = false;
-            let read = connection.write(None).and_then(|_| connection.read(None, self.sequence, &mut moved));
+            let (mut none, mut moved) = (Window::new(), false);
+            let work = &mut Work::none(stranger.rank, &mut none, self.sequence);
+            let read = connection.write(work).and_then(|_| connection.read(work, &mut moved));
             match read {
                 Ok(Received::Frame(frame)) if frame.kind == Kind::Welcome && frame.transfer == stranger.life => {
                     self.accept_greeting(stranger);

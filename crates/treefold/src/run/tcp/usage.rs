@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 /// kernel's queue is full and the peer runs the same operation: otherwise the peer is slow, and not the connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
-    /// Whether the peer has begun the operation at work.
-    pub peer_has_begun: bool,
     /// The bytes that left while others waited.
     pub bytes: u64,
     /// The time in which they left.
@@ -28,11 +26,8 @@ struct Mark {
 }
 
 impl Usage {
-    /// Records that the kernel takes no more.
+    /// Records that the kernel takes no more of an operation that the peer has begun.
     pub(super) fn full(&mut self) {
-        if !self.peer_has_begun {
-            return;
-        }
         let now = Some(Mark { at: Instant::now(), written: self.written });
         self.since = self.since.or(now);
         self.last = now;

@@ -9,8 +9,8 @@ use super::connection::Connection;
 use super::probe::{MEASURED, Probe};
 use super::{LinkUsage, Mesh};
 use crate::ids::NodeId;
-use crate::run::program::PeerId;
 use crate::run::tcp::frame::{Frame, Kind};
+use crate::run::tcp::window::Window;
 use crate::units::Seconds;
 
 /// How often a rank asks how long a round trip takes.
@@ -52,21 +52,22 @@ impl Mesh {
         connections.filter_map(|(rank, connection)| Some((rank, connection.as_ref()?.trips.least()?))).collect()
     }
 
-    /// Does what is due. `slots` has the peers of the operation at work, as in `Work`; it is empty between operations.
-    pub(super) fn keep_watch(&mut self, slots: &[Option<PeerId>]) {
+    /// Does what is due.
+    pub(super) fn keep_watch(&mut self) {
         let Some(mut watch) = self.watch.take() else { return };
-        let (now, is_busy) = (Instant::now(), |rank: NodeId| slots.get(rank.index()).is_some_and(Option::is_some));
-        self.ask(now, &is_busy);
-        self.probe(&mut watch, now, &is_busy);
+        let now = Instant::now();
+        self.ask(now);
+        self.probe(&mut watch, now);
         self.watch = Some(watch);
         self.reunite(now);
     }
 
     /// Asks the neighbours whose connections carry no data.
-    fn ask(&mut self, now: Instant, is_busy: &dyn Fn(NodeId) -> bool) {
-        for rank in NodeId::first(self.connections.len()).filter(|&rank| !is_busy(rank)) {
+    fn ask(&mut self, now: Instant) {
+        for rank in NodeId::first(self.connections.len()) {
             let Some(connection) = &mut self.connections[rank] else { continue };
-            if connection.probe.is_none() && connection.flushed() && connection.trips.is_due(now, ASK_EVERY) {
+            let is_busy = is_busy(&self.flights, rank);
+            if !is_busy && connection.probe.is_none() && connection.flushed() && connection.trips.is_due(now, ASK_EVERY) {
                 let number = connection.trips.ask(now, connection.received);
                 connection.queue_once(question(Kind::Ask, number, self.rank));
             }
@@ -74,7 +75,7 @@ impl Mesh {
     }
 
     /// Ends a probe that is over, or begins one that is due.
-    fn probe(&mut self, watch: &mut Watch, now: Instant, is_busy: &dyn Fn(NodeId) -> bool) {
+    fn probe(&mut self, watch: &mut Watch, now: Instant) {
         if let Some((rank, begun)) = watch.probing {
             let is_at_work = |connection: &&mut Connection| connection.probe.is_some() && !connection.has_probed(now);
             let Some(connection) = self.connections[rank].as_mut().filter(is_at_work) else {
@@ -88,14 +89,14 @@ impl Mesh {
                 (watch.probing, watch.probe_at) = (None, now + PAUSE * (now - begun).max(MEASURED));
                 return;
             };
-            if is_busy(rank) {
+            if is_busy(&self.flights, rank) {
                 connection.probe.iter_mut().for_each(Probe::stop);
             }
         } else if now >= watch.probe_at && !watch.idle.is_empty() {
             let rank = watch.idle[watch.next % watch.idle.len()];
             watch.next = watch.next.wrapping_add(1);
             // A peer that answers reads what comes; the buffers of one that does not would stay full.
-            let connection = self.connections[rank].as_mut().filter(|_| !is_busy(rank));
+            let connection = self.connections[rank].as_mut().filter(|_| !is_busy(&self.flights, rank));
             let found = connection.and_then(|connection| Some((connection.trips.fresh()?, connection)));
             if let Some((round_trip, connection)) = found
                 && connection.begin_probe(Probe::new(now, round_trip)).is_ok()
@@ -104,6 +105,11 @@ impl Mesh {
             }
         }
     }
+}
+
+/// Returns whether an operation in flight has something to do with a rank.
+fn is_busy(flights: &Window, rank: NodeId) -> bool {
+    flights.iter().any(|flight| flight.pairings[rank].is_some())
 }
 
 /// Returns the frame that asks, or answers, how long a round trip takes.

@@ -10,6 +10,7 @@ use crate::run::operation::{Operation, Sink};
 use crate::run::program::{PeerId, TaskId};
 use crate::run::tcp::frame::{Frame, HEADER, Kind};
 use crate::run::tcp::secure::Session;
+use crate::run::tcp::window::Work;
 
 /// The most bytes that are read from a stream before the others have their turn.
 const VISIT: usize = 4 << 20;
@@ -21,15 +22,6 @@ const BLOCK: usize = 64 << 10;
 pub(super) struct Coming {
     frame: Frame,
     used: Use,
-}
-
-impl Coming {
-    /// Lets the rest of a message go, as its operation was given up.
-    pub fn drop_message(&mut self) {
-        if matches!(self.used, Use::Take(_) | Use::Park(_)) {
-            self.used = Use::Drop;
-        }
-    }
 }
 
 /// The use of a frame's body.
@@ -57,13 +49,27 @@ impl Frame {
     }
 }
 
+impl<'b> Work<'_, 'b> {
+    /// Returns the operation that runs, and its task, which a part of a message is for; `None` if it has no such
+    /// message.
+    pub(super) fn receiver(&mut self, frame: &Frame) -> Option<(&mut Operation<'b>, TaskId)> {
+        let (operation, peer) = self.with_peer(frame.sequence)?;
+        let task = frame.task_of(operation, peer)?;
+        Some((operation, task))
+    }
+
+    /// Returns the operation of a frame if it runs.
+    fn of(&mut self, frame: Frame) -> Option<&mut Operation<'b>> {
+        if self.runs(frame.sequence) { self.operation(frame.sequence) } else { None }
+    }
+}
+
 impl Stream {
     /// Reads as [`Connection::read`] does. `pair` is the connection that this stream belongs to.
     pub(super) fn read(
         &mut self,
         pair: &mut Connection,
-        mut work: Option<(&mut Operation<'_>, PeerId)>,
-        sequence: u32,
+        work: &mut Work<'_, '_>,
         progress: &mut bool,
     ) -> io::Result<Received> {
         let mut left = VISIT;
@@ -75,24 +81,21 @@ impl Stream {
                     continue;
                 }
                 let frame = Frame::from_bytes(&self.header).map_err(io::Error::other)?;
-                match self.begin(pair, frame, &mut work, sequence) {
+                match self.begin(pair, frame, work) {
                     Some(used) => (self.coming, self.body_done) = (Some(Coming { frame, used }), 0),
-                    None if frame.kind == Kind::Data && work.is_some() && frame.sequence == sequence => {
-                        return Ok(Received::Foreign);
-                    }
+                    None if frame.sequence <= work.last => return Ok(Received::Foreign(frame.sequence)),
                     None => break,
                 }
                 continue;
             };
             if self.body_done < frame.length as usize {
-                let operation = work.as_mut().map(|work| &mut *work.0);
-                let Some(read) = self.read_body(pair, frame, used, operation)? else { break };
+                let Some(read) = self.read_body(pair, frame, used, work)? else { break };
                 *progress = true;
                 left = left.saturating_sub(read);
             }
             if self.body_done == frame.length as usize {
                 (self.coming, self.header_done) = (None, 0);
-                if let Some(received) = self.finish(pair, frame, used, &mut work, sequence, progress) {
+                if let Some(received) = self.finish(pair, frame, used, work, progress) {
                     return Ok(received);
                 }
             }
@@ -103,62 +106,53 @@ impl Stream {
         Ok(Received::Nothing)
     }
 
-    /// Uses a frame that has come wholly; returns it if it is no message of the operation at work.
+    /// Uses a frame that has come wholly; returns it if it is no message of an operation in flight.
     fn finish(
         &mut self,
         pair: &mut Connection,
         frame: Frame,
         used: Use,
-        work: &mut Option<(&mut Operation<'_>, PeerId)>,
-        sequence: u32,
+        work: &mut Work<'_, '_>,
         progress: &mut bool,
     ) -> Option<Received> {
-        match (used, work) {
-            (Use::Take(task), Some((operation, _))) => operation.has_taken(task, frame.length as usize),
-            (Use::Park(task), Some((operation, _))) if operation.may_use(task) => {
-                operation.take(task, frame.from as usize, self.body.bytes());
-                operation.has_taken(task, frame.length as usize);
+        match used {
+            Use::Take(task) => work.of(frame)?.has_taken(task, frame.length as usize),
+            Use::Park(task) => {
+                let (operation, from) = (work.of(frame)?, frame.from as usize);
+                if operation.may_use(task) {
+                    operation.take(task, from, self.body.bytes());
+                    operation.has_taken(task, frame.length as usize);
+                } else {
+                    operation.park(task, from, std::mem::take(&mut self.body));
+                }
             }
-            (Use::Park(task), Some((operation, _))) => {
-                operation.park(task, frame.from as usize, std::mem::take(&mut self.body));
-            }
-            (Use::Keep, _) => {
+            Use::Keep => {
                 std::mem::swap(&mut pair.returned, &mut self.body);
                 return Some(Received::Frame(frame));
             }
-            (Use::Early, work) => {
+            Use::Early => {
                 pair.early.push_back((frame, std::mem::take(&mut self.body)));
                 // Its operation may have begun while it came.
-                let (operation, peer) = work.as_mut()?;
-                return pair.take_early(operation, *peer, sequence, progress);
+                return pair.take_early(work, progress);
             }
-            _ => {}
+            Use::Drop => {}
         }
         None
     }
 
     /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
-    fn begin(
-        &mut self,
-        pair: &mut Connection,
-        frame: Frame,
-        work: &mut Option<(&mut Operation<'_>, PeerId)>,
-        sequence: u32,
-    ) -> Option<Use> {
+    fn begin(&mut self, pair: &mut Connection, frame: Frame, work: &mut Work<'_, '_>) -> Option<Use> {
         let used = match frame.kind {
             Kind::Control | Kind::Bye | Kind::Ask | Kind::Answer | Kind::Welcome => Use::Keep,
             Kind::Probe => Use::Drop,
-            _ if frame.sequence < sequence => Use::Drop,
-            _ if frame.sequence > sequence => {
+            _ if frame.sequence > work.last => {
                 pair.early_bytes = pair.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
                 Use::Early
             }
-            Kind::Start if work.is_some() => Use::Keep,
-            Kind::Start => Use::Drop,
-            Kind::Data if work.is_none() => Use::Drop,
+            _ if !work.runs(frame.sequence) => Use::Drop,
+            Kind::Start => Use::Keep,
             Kind::Data => {
-                let (operation, peer) = work.as_mut()?;
-                let task = frame.task_of(operation, *peer)?;
+                let (operation, task) = work.receiver(&frame)?;
                 let is_used_at_once = operation.may_use(task) && !operation.is_encoded();
                 if is_used_at_once { Use::Take(task) } else { Use::Park(task) }
             }
@@ -184,13 +178,14 @@ impl Stream {
         pair: &mut Connection,
         frame: Frame,
         used: Use,
-        operation: Option<&mut Operation<'_>>,
+        work: &mut Work<'_, '_>,
     ) -> io::Result<Option<usize>> {
         let length = frame.length as usize;
-        let read = match (used, operation) {
+        let read = match (used, work.of(frame)) {
             (Use::Take(task), Some(operation)) => self.read_message(frame, task, operation)?,
-            (Use::Drop, _) => self.read_some(Some(0..BLOCK.min(length - self.body_done)))?,
-            _ => self.read_some(Some(self.body_done..length))?,
+            (Use::Keep | Use::Early, _) | (Use::Park(_), Some(_)) => self.read_some(Some(self.body_done..length))?,
+            // The operation of the message may have ended without a result meanwhile.
+            _ => self.read_some(Some(0..BLOCK.min(length - self.body_done)))?,
         };
         self.body_done += read.unwrap_or(0);
         pair.received += read.unwrap_or(0) as u64;

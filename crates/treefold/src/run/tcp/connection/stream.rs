@@ -14,10 +14,10 @@ use super::reading::Coming;
 use crate::ids::NodeId;
 use crate::run::message::Message;
 use crate::run::operation::Operation;
-use crate::run::program::PeerId;
 use crate::run::tcp::frame::{END_OF_BURST, Frame, HEADER, Kind};
 use crate::run::tcp::probe;
 use crate::run::tcp::secure::Session;
+use crate::run::tcp::window::Work;
 
 /// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
 /// makes packets of up to 64 KiB where the round trip is short. A shaper with a smaller bucket (32 KiB is common) cuts
@@ -63,6 +63,8 @@ pub struct Stream {
 
 /// A part of a message that is being written.
 struct Sending {
+    /// The number of its operation.
+    sequence: u32,
     part: Part,
     header: [u8; HEADER],
     done: usize,
@@ -159,7 +161,7 @@ impl Stream {
         &mut self,
         pair: &mut Connection,
         streams: usize,
-        mut work: Option<(&mut Operation<'_>, PeerId, u32)>,
+        work: &mut Work<'_, '_>,
     ) -> io::Result<bool> {
         let mut progress = false;
         let mut frames = PROBE_VISIT;
@@ -170,13 +172,9 @@ impl Stream {
                 self.write_probe(pair)
             } else if self.sending.is_none() && !self.queue.is_empty() {
                 self.write_queue()
-            } else if let Some((operation, peer, sequence)) = &mut work {
-                if self.sending.is_none() {
-                    let Some(part) = pair.next_part(operation, *peer, streams) else { break };
-                    self.sending = Some(Sending::of(part, operation, *sequence, &mut self.spare));
-                }
-                self.write_part(pair, operation)
-            } else if frames > 0 && pair.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now())) {
+            } else if self.has_part(streams, work) {
+                self.write_part(pair, work)
+            } else if frames > 0 && self.sending.is_none() && pair.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now())) {
                 frames -= 1;
                 self.write_probe(pair)
             } else {
@@ -189,7 +187,10 @@ impl Stream {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
-                    pair.usage.full();
+                    let sending = self.sending.as_ref();
+                    if sending.is_some_and(|sending| work.peer_has_begun(sending.sequence)) {
+                        pair.usage.full();
+                    }
                     pair.probe.iter_mut().for_each(|probe| probe.full(Instant::now()));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -219,8 +220,20 @@ impl Stream {
         Ok(written)
     }
 
-    fn write_part(&mut self, pair: &mut Connection, operation: &mut Operation<'_>) -> io::Result<usize> {
+    /// Returns whether there is a part to write, and takes the next one up if none is being written.
+    fn has_part(&mut self, streams: usize, work: &mut Work<'_, '_>) -> bool {
+        if let Some(sending) = &self.sending {
+            return work.operation(sending.sequence).is_some();
+        }
+        let Some((sequence, part)) = work.next_part(streams) else { return false };
+        let operation = work.operation(sequence).expect("its part was cut now");
+        self.sending = Some(Sending::of(part, operation, sequence, &mut self.spare));
+        true
+    }
+
+    fn write_part(&mut self, pair: &mut Connection, work: &mut Work<'_, '_>) -> io::Result<usize> {
         let sending = self.sending.as_mut().expect("a part is being written");
+        let operation = work.operation(sending.sequence).expect("it was there a moment ago");
         let Part { task, from, length } = sending.part;
         if sending.done == 0 && from == 0 {
             operation.note_begin(task);
@@ -247,18 +260,16 @@ impl Stream {
         self.in_burst = if written == most { 0 } else { self.in_burst + written };
         pair.moved += written as u64;
         if sending.done == HEADER + length {
-            let Sending { part, encoded, .. } = self.sending.take().expect("a part is being written");
+            let Sending { sequence, part, encoded, .. } = self.sending.take().expect("a part is being written");
             self.spare = encoded.unwrap_or_default();
-            if pair.parts.end(part) {
-                operation.end(task);
-            }
+            work.has_left(sequence, part);
         }
         Ok(written)
     }
 
     /// Gives up an operation, as [`Connection::give_up`] does.
-    pub fn give_up(&mut self, operation: &Operation<'_>) {
-        if let Some(sending) = self.sending.take() {
+    pub fn give_up(&mut self, sequence: u32, operation: &Operation<'_>) {
+        if let Some(sending) = self.sending.take_if(|sending| sending.sequence == sequence) {
             let mut rest = sending.header[sending.done.min(HEADER)..].to_vec();
             let end = rest.len() + HEADER + sending.part.length - sending.done.max(HEADER);
             for piece in sending.rest(operation) {
@@ -266,7 +277,6 @@ impl Stream {
             }
             self.queue.push_front(rest);
         }
-        self.coming.iter_mut().for_each(Coming::drop_message);
     }
 }
 
@@ -317,7 +327,7 @@ impl Sending {
             operation.copy_payload(part.task, part.from, encoded.bytes_mut());
             encoded
         });
-        Self { part, header: frame.to_bytes(), done: 0, encoded }
+        Self { sequence, part, header: frame.to_bytes(), done: 0, encoded }
     }
 
     /// Returns the bytes of the body that have not left, piece by piece, and all that follow them in the message.
