@@ -1,6 +1,6 @@
 """Prints the table of `make bench-wan`: times of treefold and its rivals on WANs in a box, bounds and predictions.
 
-    python -m bench.wan.compare [NETWORK...] [--size 64MiB] [--only treefold,gloo] [--iterations 3] [--json]
+    python -m bench.wan.compare [NETWORK...] [--size 64MiB] [--buckets 16] [--only treefold,gloo] [--json]
 
 Without a topology it uses those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
 means that the traffic did not go over the box; the table marks it. It needs root, and rivals need the Python
@@ -39,20 +39,24 @@ def predicted_s(topology: str | Path, size: int) -> float:
     return treefold.simulate(planned, size_bytes=size, simulator="flow").time_s
 
 
-def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
-    """Run `treefold run` on every worker; rank 0 prints the rows."""
+def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int, buckets: int) -> list[Row]:
+    """Run `treefold run` on every worker, whose rank 0 prints the rows; or time buckets with `treefold.runtime`."""
+    if buckets > 1:
+        env = {"TREEFOLD_TOPOLOGY": absolute(topology)}
+        timed = launch.torch(box, "runtime", size, iterations, env=env, buckets=buckets)
+        return [{"name": "treefold", **timed}]
     command = [str(TREEFOLD), "run", absolute(topology), "--size", str(size), "--iters", str(iterations), "--json"]
     outcomes = box.run_all(command, timeout_s=TIMEOUT_S)
     timed = [row | {"time_s": row["min_time_s"], "median_s": row["median_time_s"]} for row in rows_of(outcomes[0])]
     return [row | {"name": "treefold", "predicted_s": predicted_s(topology, size)} for row in timed]
 
 
-def torch_rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
+def torch_rows(box: Box, topology: str | Path, size: int, iterations: int, buckets: int) -> list[Row]:
     """Time `init_process_group("treefold")`: the PyTorch backend over its own connections, and over gloo's messages."""
     rows = []
     for transport, shown in (("tcp", "treefold, PyTorch"), ("torch", "treefold, PyTorch over gloo")):
         env = {"TREEFOLD_TOPOLOGY": absolute(topology), "TREEFOLD_TRANSPORT": transport}
-        result = launch.torch(box, "treefold", size, iterations, env=env)
+        result = launch.torch(box, "treefold", size, iterations, env=env, buckets=buckets)
         rows.append({"name": shown, "predicted_s": predicted_s(topology, size), **result})
     return rows
 
@@ -74,8 +78,8 @@ def rows_of(outcome: Outcome) -> list[Row]:
 def rival(name: str, shown: str) -> Callable[..., list[Row]]:
     """Return a function that times a rival."""
 
-    def rows(box: Box, topology: str | Path, size: int, iterations: int) -> list[Row]:
-        return [{"name": shown, **launch.RIVALS[name](box, size, iterations)}]
+    def rows(box: Box, topology: str | Path, size: int, iterations: int, buckets: int) -> list[Row]:
+        return [{"name": shown, **launch.RIVALS[name](box, size, iterations, buckets)}]
 
     return rows
 
@@ -89,22 +93,21 @@ ENTRIES: dict[str, Callable[..., list[Row]]] = {
 }
 
 
-def measure(
-    topology: str | Path, size: int, entries: list[str], iterations: int, congestion: str | None
-) -> dict[str, Any]:
+def measure(topology: str | Path, entries: list[str], wanted: argparse.Namespace) -> dict[str, Any]:
     """Return the rows of one network; the row of an entry that fails says why."""
+    size, times = parse_size(wanted.size), (wanted.iterations, wanted.buckets)
     bound_s = size / treefold.bound(treefold.topology(topology)).all_reduce.rate_Bps
     rows = []
-    with wan_box.up(topology, "bench", congestion=congestion) as box:
+    with wan_box.up(topology, "bench", congestion=wanted.congestion) as box:
         for entry in entries:
             print(f"{Path(topology).stem}: {entry}", file=sys.stderr)
             try:
-                rows += [judged(row, bound_s) for row in ENTRIES[entry](box, topology, size, iterations)]
+                rows += [judged(row, bound_s) for row in ENTRIES[entry](box, topology, size, *times)]
             except TreefoldError as error:
                 rows.append({"name": entry, "note": str(error)})
         setting = {"congestion_control": box.state.congestion_control, "delays": box.state.delays}
         head = {"topology": box.network.name, **setting}
-    return {**head, "size_bytes": size, "bound_s": bound_s, "rows": rows}
+    return {**head, "size_bytes": size, "buckets": wanted.buckets, "bound_s": bound_s, "rows": rows}
 
 
 def judged(row: Row, bound_s: float) -> Row:
@@ -122,7 +125,8 @@ def judged(row: Row, bound_s: float) -> Row:
 
 def table(result: dict[str, Any]) -> Table:
     """Return a network's rows as a table."""
-    title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB, {result['congestion_control']}"
+    buckets = f" in {result['buckets']} buckets" if result["buckets"] > 1 else ""
+    title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB{buckets}, {result['congestion_control']}"
     shown = Table(title=f"{title}, delays: {result['delays']}", title_justify="left")
     shown.add_column("all-reduce")
     for heading in ("least s", "median s", "of bound", "predicted s", "error"):
@@ -161,6 +165,9 @@ def main() -> int:
     parser.add_argument(
         "--iterations", type=int, default=3, help="How often each is timed after a warm-up, by default 3."
     )
+    parser.add_argument(
+        "--buckets", type=int, default=1, help="Cut the vector into so many all-reduces, one behind the other."
+    )
     parser.add_argument("--congestion", help="TCP's congestion control; by default the machine's.")
     parser.add_argument("--json", action="store_true", help="Print one JSON value and nothing else.")
     wanted = parser.parse_args()
@@ -170,9 +177,9 @@ def main() -> int:
 def compare(wanted: argparse.Namespace) -> int:
     """Measure every network in turn, and print each when it is done; return 1 if anything failed."""
     console, results = Console(width=None if sys.stdout.isatty() else 140), []
-    size, entries = parse_size(wanted.size), wanted_entries(wanted.only)
+    entries = wanted_entries(wanted.only)
     for topology in wanted.topologies:
-        results.append(measure(topology, size, entries, wanted.iterations, wanted.congestion))
+        results.append(measure(topology, entries, wanted))
         if not wanted.json:
             console.print(table(results[-1]))
     if wanted.json:

@@ -44,31 +44,34 @@ def torch(
     iterations: int,
     order: Sequence[str] | None = None,
     env: Mapping[str, str] | None = None,
+    buckets: int = 1,
 ) -> dict[str, Any]:
-    """Time a backend of torch.distributed, with ranks in the topology's order or in `order`."""
-    command = [python("TORCH_PYTHON", ".venv-torch", "torch numpy"), WORKER, backend]
-    numbers = map(str, (size_bytes, iterations, WARM_UPS))
+    """Time a backend of torch.distributed, or treefold's runtime, with ranks in the topology's order or in `order`."""
+    own = backend == "runtime"
+    command = [sys.executable if own else python("TORCH_PYTHON", ".venv-torch", "torch numpy"), WORKER, backend]
+    numbers = map(str, (size_bytes, iterations, WARM_UPS, buckets))
     outcomes = box.run_all([*command, *numbers], {"OMP_NUM_THREADS": "1", **(env or {})}, TIMEOUT_S, order)
     return {"order": list(order or box.workers), **json.loads(outcomes[0].stdout)}
 
 
-def gloo_best(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+def gloo_best(box: Box, size_bytes: int, iterations: int, buckets: int = 1) -> dict[str, Any]:
     """Time gloo with ranks in the order of the fastest ring."""
     order, predicted_s = ring.best_order(box.network, size_bytes)
-    return {**torch(box, "gloo", size_bytes, iterations, order), "predicted_s": predicted_s}
+    return {**torch(box, "gloo", size_bytes, iterations, order, buckets=buckets), "predicted_s": predicted_s}
 
 
-def gloo(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+def gloo(box: Box, size_bytes: int, iterations: int, buckets: int = 1) -> dict[str, Any]:
     """Time gloo in rank order."""
-    return {**torch(box, "gloo", size_bytes, iterations), "predicted_s": ring.rank_order_s(box.network, size_bytes)}
+    timed = torch(box, "gloo", size_bytes, iterations, buckets=buckets)
+    return {**timed, "predicted_s": ring.rank_order_s(box.network, size_bytes)}
 
 
-def mpi(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
+def mpi(box: Box, size_bytes: int, iterations: int, buckets: int = 1) -> dict[str, Any]:
     """Time MPICH. Its launcher runs at rank 0 and uses the box's links, too, but sends little."""
     interpreter = python("MPI_PYTHON", ".venv-mpi", "mpi4py mpich numpy")
     hosts = ",".join(map(box.address, box.workers))
     launcher = ["-launcher", "ssh", "-launcher-exec", str(HERE / "enter"), "-hosts", hosts, "-ppn", "1"]
-    program = [interpreter, WORKER, "mpi", *map(str, (size_bytes, iterations, WARM_UPS))]
+    program = [interpreter, WORKER, "mpi", *map(str, (size_bytes, iterations, WARM_UPS, buckets))]
     command = [str(Path(interpreter).with_name("mpiexec")), *launcher, "-iface", DEVICE, *program]
     engine = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": DEVICE}
     engine["TREEFOLD_BOX"] = box.state.name
@@ -84,7 +87,7 @@ def mpi(box: Box, size_bytes: int, iterations: int) -> dict[str, Any]:
     return dict(json.loads(output.strip().splitlines()[-1]))
 
 
-RIVALS: dict[str, Callable[[Box, int, int], dict[str, Any]]] = {
+RIVALS: dict[str, Callable[..., dict[str, Any]]] = {
     "gloo": gloo,
     "gloo-best": gloo_best,
     "mpi": mpi,
