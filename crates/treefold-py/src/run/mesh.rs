@@ -119,11 +119,7 @@ impl Mesh {
     fn new(rank: u32, ranks: u32, address: IpAddr, key: [u8; tcp::KEY_BYTES]) -> PyResult<Self> {
         let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, &key).map_err(raise)?;
         let waker = mesh.waker();
-        Ok(Self {
-            inner: Mutex::new(Inner { mesh, flights: Flights::default() }),
-            turns: Turns::default(),
-            waker,
-        })
+        Ok(Self { inner: Mutex::new(Inner { mesh, flights: Flights::default() }), turns: Turns::default(), waker })
     }
 
     /// Encrypt the connections that are made from now on, with the PEM texts of the authority's certificate, of the

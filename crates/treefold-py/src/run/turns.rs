@@ -14,6 +14,9 @@ use treefold::run::tcp::Failure;
 /// How often a thread that waits looks whether it was interrupted.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How often the thread in the background looks whether there is work for it.
+const REST: Duration = Duration::from_millis(1);
+
 #[derive(Default)]
 pub struct Turns {
     state: Mutex<State>,
@@ -34,6 +37,8 @@ struct State {
     open: BTreeSet<u32>,
     /// Why operations have no result, if they have none.
     outcomes: HashMap<u32, Option<Failure>>,
+    /// How many threads sleep until something changes.
+    sleeping: usize,
     is_interrupted: bool,
     is_stopped: bool,
 }
@@ -43,8 +48,7 @@ pub struct Turn<'a>(&'a Turns);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.locked().current += 1;
-        self.0.has_changed.notify_all();
+        self.0.change(|state| state.current += 1);
     }
 }
 
@@ -53,14 +57,36 @@ pub struct Driver<'a>(&'a Turns);
 
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
-        self.0.locked().is_driven = false;
-        self.0.has_changed.notify_all();
+        self.0.change(|state| state.is_driven = false);
     }
 }
 
 impl Turns {
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic")
+    }
+
+    /// Changes the state, and wakes the threads that sleep, if there are any.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.locked();
+        change(&mut state);
+        if state.sleeping > 0 {
+            self.has_changed.notify_all();
+        }
+    }
+
+    /// Sleeps while something holds, at most for a moment.
+    fn sleep_while<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        holds: impl Fn(&State) -> bool,
+        most: Duration,
+    ) -> MutexGuard<'a, State> {
+        state.sleeping += 1;
+        let slept = self.has_changed.wait_timeout_while(state, most, |state| holds(state));
+        let (mut state, _) = slept.expect("no panic");
+        state.sleeping -= 1;
+        state
     }
 
     /// Waits for this thread's turn; `wake` wakes the thread that has one.
@@ -73,7 +99,10 @@ impl Turns {
             wake();
             state = self.locked();
         }
-        drop(self.has_changed.wait_while(state, |state| state.current != own).expect("no panic"));
+        while state.current != own {
+            state = self.sleep_while(state, |state| state.current != own, POLL_INTERVAL);
+        }
+        drop(state);
         Turn(self)
     }
 
@@ -88,11 +117,13 @@ impl Turns {
         self.locked().awaited > 0
     }
 
-    /// Gives threads a moment that wait for their turn, or work.
+    /// Waits as long as other threads work, or wait for their turn.
     pub fn let_others_go_first(&self) {
-        let state = self.locked();
-        let is_busy = |state: &mut State| state.is_driven || state.awaited > 0 || state.next > state.current;
-        drop(self.has_changed.wait_timeout_while(state, POLL_INTERVAL, is_busy).expect("no panic"));
+        let is_busy = |state: MutexGuard<'_, State>| state.is_driven || state.awaited > 0 || state.next > state.current;
+        // To be woken would cost the others more time than it costs this thread to look now and then.
+        while is_busy(self.locked()) {
+            std::thread::sleep(REST);
+        }
     }
 
     /// Notes that an operation is in flight.
@@ -102,10 +133,10 @@ impl Turns {
 
     /// Notes that an operation has ended.
     pub fn end(&self, number: u32, failure: Option<Failure>) {
-        let mut state = self.locked();
-        state.open.remove(&number);
-        state.outcomes.insert(number, failure);
-        self.has_changed.notify_all();
+        self.change(|state| {
+            state.open.remove(&number);
+            state.outcomes.insert(number, failure);
+        });
     }
 
     /// Returns whether an operation has ended.
@@ -135,9 +166,10 @@ impl Turns {
             wake();
             state = self.locked();
         }
-        let is_needless = |state: &mut State| state.is_driven && state.open.contains(&number);
-        let (mut state, _) =
-            self.has_changed.wait_timeout_while(state, POLL_INTERVAL, is_needless).expect("no panic");
+        if state.is_driven {
+            let is_needless = |state: &State| state.is_driven && state.open.contains(&number);
+            state = self.sleep_while(state, is_needless, POLL_INTERVAL);
+        }
         state.awaited -= 1;
         let may_drive = !state.is_driven && state.open.contains(&number);
         state.is_driven |= may_drive;

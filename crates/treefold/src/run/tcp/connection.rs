@@ -82,6 +82,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether the peer is on this machine.
+    pub(super) fn is_near(&self) -> bool {
+        self.streams.iter().all(Stream::is_near)
+    }
+
     /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent.
     pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
         self.probe.iter_mut().for_each(Probe::stop);

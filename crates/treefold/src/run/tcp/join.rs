@@ -96,6 +96,7 @@ impl Mesh {
             key: Key::new(key),
             credentials: None,
             address,
+            is_near: true,
             connections: (0..count).map(|_| None).collect(),
             names: (0..ranks).map(|rank| format!("rank {rank}")).collect(),
             left: vec![false; count],
@@ -255,7 +256,9 @@ impl Mesh {
         let life = self.faults.mend(rank, self.rank);
         let connection = self.set_up(rank, streams, dead_after, life);
         let fail = |error: io::Error| Error::new(format!("connection to rank {rank}: {error}")).outside(error.kind());
-        self.connections[rank] = Some(connection.map_err(fail)?);
+        let connection = connection.map_err(fail)?;
+        self.is_near &= connection.is_near();
+        self.connections[rank] = Some(connection);
         Ok(())
     }
 

@@ -67,7 +67,8 @@ impl Mesh {
         for rank in NodeId::first(self.connections.len()) {
             let Some(connection) = &mut self.connections[rank] else { continue };
             let is_busy = is_busy(&self.flights, rank);
-            if !is_busy && connection.probe.is_none() && connection.flushed() && connection.trips.is_due(now, ASK_EVERY) {
+            if !is_busy && connection.probe.is_none() && connection.flushed() && connection.trips.is_due(now, ASK_EVERY)
+            {
                 let number = connection.trips.ask(now, connection.received);
                 connection.queue_once(question(Kind::Ask, number, self.rank));
             }

@@ -14,6 +14,8 @@ use crate::run::tcp::window::Work;
 
 /// The most bytes that are read from a stream before the others have their turn.
 const VISIT: usize = 4 << 20;
+/// The most bytes that are read before it is known what they are.
+const AHEAD: usize = 4 << 10;
 /// The bytes that are added at a time.
 const BLOCK: usize = 64 << 10;
 
@@ -170,7 +172,8 @@ impl Stream {
             Some(range) => &mut self.body.bytes_mut()[range],
             None => &mut self.header[self.header_done..],
         };
-        read_bytes(&mut self.readable, receive(&self.socket, &mut self.session, target))
+        let read = self.ahead.read(&self.socket, &mut self.session, target);
+        read_bytes(&mut self.readable, read)
     }
 
     fn read_body(
@@ -200,7 +203,8 @@ impl Stream {
         match operation.sink(task, from + self.body_done) {
             Sink::Place(range) => {
                 let range = range.start..range.end.min(range.start + left);
-                read_bytes(&mut self.readable, receive(&self.socket, &mut self.session, operation.place(range)))
+                let read = self.ahead.read(&self.socket, &mut self.session, operation.place(range));
+                read_bytes(&mut self.readable, read)
             }
             Sink::Take => {
                 let at = self.body_done % BLOCK;
@@ -212,6 +216,31 @@ impl Stream {
                 Ok(read)
             }
         }
+    }
+}
+
+/// What was read ahead of its use, so that small frames take one call of the kernel and not two each.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    bytes: Box<[u8]>,
+    /// Which of them have not been used.
+    left: Range<usize>,
+}
+
+impl Ahead {
+    /// Reads as [`receive`] does.
+    fn read(&mut self, socket: &TcpStream, session: &mut Option<Box<Session>>, target: &mut [u8]) -> io::Result<usize> {
+        if self.left.is_empty() {
+            if target.len() >= AHEAD {
+                return receive(socket, session, target);
+            }
+            self.bytes.is_empty().then(|| self.bytes = vec![0; AHEAD].into());
+            self.left = 0..receive(socket, session, &mut self.bytes)?;
+        }
+        let used = target.len().min(self.left.len());
+        target[..used].copy_from_slice(&self.bytes[self.left.start..self.left.start + used]);
+        self.left.start += used;
+        Ok(used)
     }
 }
 

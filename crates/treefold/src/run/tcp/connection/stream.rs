@@ -10,7 +10,7 @@ use socket2::SockRef;
 
 use super::Connection;
 use super::parts::Part;
-use super::reading::Coming;
+use super::reading::{Ahead, Coming};
 use crate::ids::NodeId;
 use crate::run::message::Message;
 use crate::run::operation::Operation;
@@ -27,6 +27,10 @@ pub const BURST: usize = 24 << 10;
 const PROBE_VISIT: usize = 16;
 /// The most pieces that are written at a time.
 const SLICES: usize = 64;
+/// The most bytes of a part that is copied to the frames that are ready, so that one call of the kernel takes several.
+const SMALL: usize = 4 << 10;
+/// The bytes of frames that are ready to go beyond which no more are gathered.
+const GATHERED: usize = 16 << 10;
 
 /// A TCP stream to a peer.
 pub struct Stream {
@@ -54,6 +58,7 @@ pub struct Stream {
     in_burst: usize,
     pub(super) header: [u8; HEADER],
     pub(super) header_done: usize,
+    pub(super) ahead: Ahead,
     /// The frame whose body is coming.
     pub(super) coming: Option<Coming>,
     /// The bytes of it that have come.
@@ -91,10 +96,16 @@ impl Stream {
             in_burst: 0,
             header: [0; HEADER],
             header_done: 0,
+            ahead: Ahead::default(),
             coming: None,
             body_done: 0,
             body: Message::default(),
         }
+    }
+
+    /// Returns whether the peer is on this machine.
+    pub fn is_near(&self) -> bool {
+        self.burst.is_none()
     }
 
     /// Returns whether the kernel takes more.
@@ -157,12 +168,7 @@ impl Stream {
 
     /// Writes until nothing is left to write or the kernel takes no more; returns whether anything was written.
     /// `pair` is the connection that this stream belongs to.
-    pub fn write(
-        &mut self,
-        pair: &mut Connection,
-        streams: usize,
-        work: &mut Work<'_, '_>,
-    ) -> io::Result<bool> {
+    pub fn write(&mut self, pair: &mut Connection, streams: usize, work: &mut Work<'_, '_>) -> io::Result<bool> {
         let mut progress = false;
         let mut frames = PROBE_VISIT;
         while self.writable {
@@ -170,11 +176,14 @@ impl Stream {
                 send(&self.socket, &mut self.session, self.burst, &[], 0)
             } else if self.is_within_probe() {
                 self.write_probe(pair)
-            } else if self.sending.is_none() && !self.queue.is_empty() {
+            } else if self.may_write_queue() && (self.gather(pair, streams, work) || !self.queue.is_empty()) {
                 self.write_queue()
-            } else if self.has_part(streams, work) {
+            } else if self.sending.as_ref().is_some_and(|sending| work.operation(sending.sequence).is_some()) {
                 self.write_part(pair, work)
-            } else if frames > 0 && self.sending.is_none() && pair.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now())) {
+            } else if frames > 0
+                && self.sending.is_none()
+                && pair.probe.as_ref().is_some_and(|probe| !probe.is_over(Instant::now()))
+            {
                 frames -= 1;
                 self.write_probe(pair)
             } else {
@@ -200,13 +209,46 @@ impl Stream {
         Ok(progress)
     }
 
+    /// Returns whether frames that are ready may go now: not while a part has gone in part.
+    fn may_write_queue(&self) -> bool {
+        self.sending.as_ref().is_none_or(|sending| sending.done == 0)
+    }
+
+    /// Adds small parts to the frames that are ready, and takes up the first part that is not small; returns whether
+    /// any frame is ready.
+    fn gather(&mut self, pair: &mut Connection, streams: usize, work: &mut Work<'_, '_>) -> bool {
+        let mut gathered = 0;
+        while self.sending.is_none() && gathered < GATHERED {
+            let Some((sequence, part)) = work.next_part(streams) else { break };
+            let operation = work.operation(sequence).expect("its part was cut now");
+            if part.length > SMALL {
+                self.sending = Some(Sending::of(part, operation, sequence, &mut self.spare));
+                break;
+            }
+            if part.from == 0 {
+                operation.note_begin(part.task);
+            }
+            let mut frame = header(part, operation, sequence).to_vec();
+            frame.resize(HEADER + part.length, 0);
+            operation.copy_payload(part.task, part.from, &mut frame[HEADER..]);
+            (gathered, pair.moved) = (gathered + frame.len(), pair.moved + frame.len() as u64);
+            self.queue.push_back(frame);
+            work.has_left(sequence, part);
+        }
+        !self.queue.is_empty()
+    }
+
     fn write_queue(&mut self) -> io::Result<usize> {
-        let frame = &self.queue[0][self.queue_done..];
-        let written = send(&self.socket, &mut self.session, self.burst, &[IoSlice::new(frame)], 0)?;
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut skip = self.queue_done;
+        let frames = slices.iter_mut().zip(&self.queue).map(|(slice, frame)| {
+            *slice = IoSlice::new(&frame[std::mem::take(&mut skip)..]);
+        });
+        let count = frames.count();
+        let written = send(&self.socket, &mut self.session, self.burst, &slices[..count], 0)?;
         self.queue_done += written;
-        if self.queue_done == self.queue[0].len() {
-            self.queue.pop_front();
-            self.queue_done = 0;
+        while self.queue.front().is_some_and(|frame| frame.len() <= self.queue_done) {
+            self.queue_done -= self.queue.pop_front().map_or(0, |frame| frame.len());
         }
         Ok(written)
     }
@@ -218,17 +260,6 @@ impl Stream {
         self.probe_done = (self.probe_done + written) % frame.len();
         pair.probe.iter_mut().for_each(|probe| probe.gone(written));
         Ok(written)
-    }
-
-    /// Returns whether there is a part to write, and takes the next one up if none is being written.
-    fn has_part(&mut self, streams: usize, work: &mut Work<'_, '_>) -> bool {
-        if let Some(sending) = &self.sending {
-            return work.operation(sending.sequence).is_some();
-        }
-        let Some((sequence, part)) = work.next_part(streams) else { return false };
-        let operation = work.operation(sequence).expect("its part was cut now");
-        self.sending = Some(Sending::of(part, operation, sequence, &mut self.spare));
-        true
     }
 
     fn write_part(&mut self, pair: &mut Connection, work: &mut Work<'_, '_>) -> io::Result<usize> {
@@ -269,7 +300,9 @@ impl Stream {
 
     /// Gives up an operation, as [`Connection::give_up`] does.
     pub fn give_up(&mut self, sequence: u32, operation: &Operation<'_>) {
-        if let Some(sending) = self.sending.take_if(|sending| sending.sequence == sequence) {
+        if let Some(sending) = self.sending.take_if(|sending| sending.sequence == sequence)
+            && sending.done > 0
+        {
             let mut rest = sending.header[sending.done.min(HEADER)..].to_vec();
             let end = rest.len() + HEADER + sending.part.length - sending.done.max(HEADER);
             for piece in sending.rest(operation) {
@@ -278,6 +311,12 @@ impl Stream {
             self.queue.push_front(rest);
         }
     }
+}
+
+/// Returns the header of a part of a message.
+fn header(part: Part, operation: &Operation<'_>, sequence: u32) -> [u8; HEADER] {
+    let frame = Frame::new(Kind::Data, sequence, operation.transfer(part.task).0, NodeId(0));
+    Frame { from: part.from as u64, length: part.length as u64, ..frame }.to_bytes()
 }
 
 /// Sends what the kernel takes, through TLS if there is a session.
@@ -319,15 +358,13 @@ impl Write for Records<'_> {
 impl Sending {
     /// Begins to send a part; numbers that cross lines in another type are encoded, in memory that `spare` has.
     fn of(part: Part, operation: &mut Operation<'_>, sequence: u32, spare: &mut Message) -> Self {
-        let frame = Frame::new(Kind::Data, sequence, operation.transfer(part.task).0, NodeId(0));
-        let frame = Frame { from: part.from as u64, length: part.length as u64, ..frame };
         let encoded = operation.is_encoded().then(|| {
             let mut encoded = std::mem::take(spare);
             encoded.resize(part.length);
             operation.copy_payload(part.task, part.from, encoded.bytes_mut());
             encoded
         });
-        Self { sequence, part, header: frame.to_bytes(), done: 0, encoded }
+        Self { sequence, part, header: header(part, operation, sequence), done: 0, encoded }
     }
 
     /// Returns the bytes of the body that have not left, piece by piece, and all that follow them in the message.
