@@ -7,6 +7,7 @@ import pytest
 
 import treefold
 from commands import output, printed, refused
+from loopback import Loopback
 from treefold import TreefoldError, _core, runtime
 from treefold.perf.patterns import Tables, count_wrong
 from treefold.runtime.arrays import WIRE_TYPES
@@ -162,37 +163,12 @@ def test_workers_that_disagree_are_all_told():
     runtime.in_threads(WORKERS, work)
 
 
-class _Loopback:
-    """An engine whose messages go through queues of this process, in the order of their arrival."""
-
-    ahead, message_s = 4, 1e-5
-
-    def __init__(self, rank, boxes):
-        self.rank, self.boxes, self.posted, self.done = rank, boxes, {}, []
-
-    def send(self, rank, message):
-        self.boxes[rank].append((self.rank, message.copy()))
-        self.done.append(runtime.engine.Completion(rank, message, False))
-
-    def receive(self, rank, message):
-        self.posted.setdefault(rank, []).append(message)
-
-    def completions(self, timeout_s):
-        done, self.done = self.done, []
-        for sender, message in [each for each in self.boxes[self.rank] if self.posted.get(each[0])]:
-            if buffers := self.posted[sender]:
-                buffers[0][: message.size] = message
-                done.append(runtime.engine.Completion(sender, buffers.pop(0), True))
-                self.boxes[self.rank].remove(next(e for e in self.boxes[self.rank] if e[1] is message))
-        return done
-
-
 def test_engines_carry_fewer_bytes():
     plan = treefold.plan("full:3", "ring")
     boxes = [[], [], []]
 
     def work(rank):
-        transport = EngineTransport(_Loopback(rank, boxes), 5.0)
+        transport = EngineTransport(Loopback(rank, boxes), 5.0)
         plans = GroupPlans(plan, rank, 1e-5)
         vector = drawn(rank)
         program = plans.program(plan, vector.size, 4, "int8")

@@ -89,6 +89,7 @@ class Controller:
         self._most_bytes = 0
         self._kept = np.empty(0, np.uint8)
         """This worker's values at the beginning of the operation that runs."""
+        self._kept_residual = np.empty(0, np.float32)
 
     def run(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         """Run an operation that ends on all ranks, or on none."""
@@ -99,6 +100,7 @@ class Controller:
             self._most_bytes = max(self._most_bytes, vector.size)
             self._kept = self._kept if self._kept.size == vector.size else np.empty_like(vector)
             self._kept[:] = vector
+            self._kept_residual = np.empty(0, np.float32) if operation.residual is None else operation.residual.copy()
             self.transport.link_usage()  # it is measured from here on
             self.transport.serve_once()  # no connection carries data yet, so that round trips can be timed
             try:
@@ -116,6 +118,8 @@ class Controller:
             if self.recover():
                 break
             operation.vector[:] = self._kept
+            if operation.residual is not None:
+                operation.residual[:] = self._kept_residual
             start = time.monotonic()
         return time.monotonic() - start
 

@@ -8,8 +8,9 @@ from treefold import checks
 from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.runtime import exchange
-from treefold.runtime.arrays import block, check_array, number_of, wire_for
+from treefold.runtime.arrays import block, check_array
 from treefold.runtime.control import ControlMessage
+from treefold.runtime.operations import operation_on
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.threads import Array
@@ -118,7 +119,14 @@ class Group:
         """
         return self._plans.current(plan)
 
-    def all_reduce(self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None) -> None:
+    def all_reduce(
+        self,
+        array: Array,
+        op: str = "sum",
+        number: str | None = None,
+        wire: str | None = None,
+        residual: Array | None = None,
+    ) -> None:
         """Reduce the arrays of all workers, in place: afterwards all hold the result.
 
         Args:
@@ -130,6 +138,8 @@ class Group:
                 the last two with a scale for each 256 numbers. Sums are rounded each time that they cross a line, by
                 so much as `docs/concepts/wire.md` says; all workers end with the same bits. By default numbers cross
                 as they are.
+            residual: For error feedback of sums: a float32 array of the array's shape, zero at first. What rounding
+                takes from numbers is kept in it and added to those of the next call. An error spoils it, too.
 
         Example:
             >>> import numpy as np
@@ -142,7 +152,8 @@ class Group:
             [[111.0, 111.0], [111.0, 111.0], [111.0, 111.0]]
 
         """
-        self.run(self.plan_for("all-reduce"), array, op, number, wire=wire)
+        operation = operation_on(array, op, number, wire, residual=residual)
+        self._run(self.plan_for("all-reduce"), operation, array.size, array.itemsize)
 
     def broadcast(self, array: Array, root: int = 0, number: str | None = None, wire: str | None = None) -> None:
         """Give all workers the array of worker `root`, in place.
@@ -221,9 +232,7 @@ class Group:
         vector = np.empty(array.size * self.size, array.dtype)
         vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
         self.run(self.plan_for("all-gather"), vector, number=number, wire=wire)
-        if self.mapping.is_in_order:
-            return vector
-        return vector.reshape(self.size, -1)[self.mapping.rank_of_worker].reshape(-1)
+        return exchange.by_worker(vector, self.mapping)
 
     def reduce_scatter(
         self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None
@@ -252,11 +261,7 @@ class Group:
         return vector[first : first + own].copy()
 
     def all_to_all(
-        self,
-        array: Array,
-        number: str | None = None,
-        sizes: Sequence[int] | None = None,
-        wire: str | None = None,
+        self, array: Array, number: str | None = None, sizes: Sequence[int] | None = None, wire: str | None = None
     ) -> Array:
         """Return this worker's block of every worker's array, in the workers' order.
 
@@ -385,17 +390,14 @@ class Group:
             [[10.0, 10.0], [10.0, 10.0]]
 
         """
-        check_array(array)
+        operation = operation_on(array, op, number, wire, result)
+        self._run(plan, operation, array.size if elements is None else elements, array.itemsize)
+
+    def _run(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
-        kind = number_of(array, number)
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
-        view = array.reshape(-1).view(np.uint8)
-        out = None if result is None else result.reshape(-1).view(np.uint8)
         self._reach(plan)
-        operation = Operation(view, kind, op, out, wire_for(wire, kind))
-        self._execute(plan, operation, array.size if elements is None else elements, array.itemsize)
+        self._execute(plan, operation, elements, element_bytes)
 
     def _reach(self, plan: Plan) -> None:
         """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once."""

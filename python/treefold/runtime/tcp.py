@@ -121,9 +121,9 @@ class TcpTransport:
             TreefoldError: If the arguments do not fit.
 
         """
-        vector, number, operator, result, _ = operation
+        vector, number, operator, result, _, residual = operation
         waits = (self.connections.silence_s, self.connections.operation_s)
-        return self._mesh.run(program, vector, number, operator, *waits, result, self._recording)
+        return self._mesh.run(program, vector, number, operator, *waits, result, self._recording, residual)
 
     @contextmanager
     def recorded(self, recording: Recording) -> Iterator[None]:

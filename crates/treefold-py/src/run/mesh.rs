@@ -12,12 +12,11 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use treefold::error::Error;
 use treefold::number::{Number, Operator};
-use treefold::run::operation;
-
 use treefold::run::tcp::{self, Failure, Pair, Timeouts};
 use treefold::topology::NodeId;
 
 use super::Program;
+use super::operation::begun;
 use super::recording::Recording;
 use crate::{interruptible, raise};
 
@@ -127,9 +126,11 @@ impl Mesh {
     }
 
     /// Run one operation on `vector` in place, and copy the result to `result` if one is given. Return None, or the
-    /// fault because of which there is no result. A recording gets to know when messages left and came.
+    /// fault because of which there is no result. A recording gets to know when messages left and came. With a residual
+    /// there is error feedback.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None))]
+    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None,
+                        residual=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -141,6 +142,7 @@ impl Mesh {
         operation_s: Option<f64>,
         result: Option<&Bound<'py, PyArray1<u8>>>,
         recording: Option<Py<Recording>>,
+        residual: Option<&Bound<'py, PyArray1<f32>>>,
     ) -> PyResult<Option<Fault>> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         let part = &program.get().0;
@@ -150,12 +152,14 @@ impl Mesh {
         let vector = vector.as_slice_mut()?;
         let mut result = result.map(|result| result.try_readwrite()).transpose()?;
         let result = result.as_mut().map(|result| result.as_slice_mut()).transpose()?;
+        let mut residual = residual.map(|residual| residual.try_readwrite()).transpose()?;
+        let residual = residual.as_mut().map(|residual| residual.as_slice_mut()).transpose()?;
         let mut fault = None;
         let mut recorded = recording.as_ref().map(|recording| recording.get().recorder());
         let done = interruptible(py, |go_on| {
             let mut guard = self.locked();
             let Inner { mesh, scratch } = &mut *guard;
-            let mut operation = operation::Operation::new(part, number, operator, vector, scratch)?;
+            let mut operation = begun(part, number, operator, vector, scratch, residual)?;
             if let Some(recorded) = &mut recorded {
                 operation = operation.recorded(recorded);
             }

@@ -47,6 +47,7 @@ impl Program {
             op => carries_results(op),
         };
         self.is_final = self.transfer.iter().map(is_final).collect();
+        self.offset = self.offsets(schedule);
         let mut cut_pieces = Csr::default();
         for (task, &id) in TaskId::first(self.tasks.len()).zip(&self.transfer) {
             let pieces = self.pieces.row(task).iter().zip(schedule.pieces.row(id));
@@ -58,6 +59,19 @@ impl Program {
         let sends: Vec<usize> = TaskId::first(self.tasks.len()).filter(is_send).map(|task| self.bytes(task)).collect();
         self.mean_bytes = sends.iter().sum::<usize>() / sends.len().max(1);
         self
+    }
+
+    /// Returns for each task how far the places of its pieces are behind those of the same elements in the vector. Only
+    /// in an all-reduce all data belong to elements of the vector.
+    fn offsets(&self, schedule: &Schedule) -> Vec<usize> {
+        if self.collective != Collective::AllReduce {
+            return Vec::new();
+        }
+        let offset = |(task, &id): (TaskId, &TransferId)| {
+            let (places, pieces) = (self.pieces.row(task), schedule.pieces.row(id));
+            places.first().map_or(0, |place| place.start - (pieces[0].start * self.element_bytes) as usize)
+        };
+        TaskId::first(self.tasks.len()).zip(&self.transfer).map(offset).collect()
     }
 
     /// Returns the bytes of a piece as it crosses lines.
