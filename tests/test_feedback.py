@@ -1,6 +1,7 @@
 """Error feedback: what rounding takes from numbers is kept, so that in the long run nothing is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import treefold
 from loopback import Loopback
 from treefold import TreefoldError, runtime
 from treefold.runtime.arrays import WIRE_TYPES
+from treefold.runtime.controller import Controller
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.plans import GroupPlans
 
@@ -130,3 +132,63 @@ def test_a_bfloat16_residual_takes_the_shape_of_the_integers():
         return ones[0], residual[0]
 
     assert runtime.in_threads(2, work) == [(0x4000, 2.0**-10)] * 2
+
+
+FEATURES = 120
+
+
+def _data():
+    """Draw points whose features differ a thousandfold in scale, and a label for each of them."""
+    draw = np.random.default_rng(3)
+    scales = draw.permutation(np.logspace(0, -3, FEATURES)).astype(np.float32)
+    plain = draw.normal(size=(900, FEATURES)).astype(np.float32)
+    labels = plain @ draw.normal(size=FEATURES) + 3 * draw.normal(size=900) > 0
+    return plain * scales, labels.astype(np.float32), scales
+
+
+def _loss_after_training(group, wire, feeds_back):
+    """Train a logistic regression with a rate for each feature; return the loss on all points."""
+    points, labels, scales = _data()
+    mine = slice(group.worker, None, group.size)
+    weights = np.zeros(FEATURES, np.float32)
+    residual = np.zeros(FEATURES, np.float32) if feeds_back else None
+    for _ in range(150):
+        errors = 1 / (1 + np.exp(-points[mine] @ weights)) - labels[mine]
+        gradient = (points[mine].T @ errors / 900).astype(np.float32)
+        group.all_reduce(gradient, wire=wire, residual=residual)
+        weights -= gradient / (2 * scales**2)
+    margins = points @ weights
+    return np.mean(np.logaddexp(0, margins) - labels * margins)
+
+
+def test_training_with_int8_and_feedback_ends_as_well_and_without_feedback_worse():
+    def ends(wire, feeds_back):
+        found = runtime.in_threads(WORKERS, lambda group: _loss_after_training(group, wire, feeds_back))
+        assert found == [found[0]] * WORKERS
+        return found[0]
+
+    as_they_are = ends(None, feeds_back=False)
+    assert ends("int8", feeds_back=True) == pytest.approx(as_they_are, rel=0.01)
+    assert ends("int8", feeds_back=False) > 1.05 * as_they_are
+
+
+def test_an_operation_that_runs_again_after_a_cut_begins_with_the_residual_that_it_had():
+    names = ("link_usage", "serve_once", "receive", "probes", "watch")
+    quiet = {name: lambda *_: [] for name in names} | {"reaches": lambda _: True}
+    seen = []
+
+    def attempt(program, operation):
+        if operation.residual is None:
+            return None  # the tiny all-reduce after it
+        seen.append((operation.vector.view(np.float32).tolist(), operation.residual.tolist()))
+        operation.vector.view(np.float32)[:] = operation.residual[:] = 7.0
+        return SimpleNamespace(kind="cut") if len(seen) == 1 else None
+
+    how = {"rank": 1, "attempt": attempt, "returned": {}, "failure": None, "round_trips": {}, "broadcast": print}
+    control = Controller(SimpleNamespace(**quiet, **how), GroupPlans(treefold.plan("full:2", "ring"), 1, 0.0))
+    control.recover = lambda: False
+    vector, residual = np.ones(3, np.float32), np.full(3, 0.5, np.float32)
+    operation = runtime.transport.Operation(vector.view(np.uint8), "float32", "sum", None, "int8", residual)
+    control.run(control.plans.all_reduce, operation, 3, 4)
+    assert seen == [([1.0] * 3, [0.5] * 3)] * 2
+    assert residual.tolist() == [7.0] * 3
