@@ -123,7 +123,7 @@ class TcpTransport:
         """
         vector, number, operator, result, _, residual = operation
         waits = (self.connections.silence_s, self.connections.operation_s)
-        return self._mesh.run(program, vector, number, operator, *waits, result, self._recording, residual)
+        return self._mesh.run(program, vector, number, operator, waits, result, self._recording, residual)
 
     @contextmanager
     def recorded(self, recording: Recording) -> Iterator[None]:

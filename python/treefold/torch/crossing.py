@@ -45,5 +45,5 @@ class Crossing:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes the residuals have."""
+        """The bytes that the residuals have."""
         return sum(kept.nbytes for _, kept in self._residuals.values())

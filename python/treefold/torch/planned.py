@@ -161,12 +161,12 @@ class PlannedCalls:
         plan = self._source if isinstance(self._source, Plan) else None
         network = self._source if isinstance(self._source, Topology) else None
         named = _named(network, self._meeting)
-        timeout_s = self._members.timeout.total_seconds()
+        timeout_s, wire = self._members.timeout.total_seconds(), self.crossing.wire
         if self._transport == "torch":
             connections = Connections(silence_s=timeout_s)
-            return join(self._meeting, plan, named, connections=connections, engine=self._engine)
+            return join(self._meeting, plan, named, connections=connections, engine=self._engine, wire=wire)
         connections = Connections(operation_s=timeout_s)
-        return join(self._meeting, plan, named, connections=connections, adapt=self._adapt)
+        return join(self._meeting, plan, named, connections=connections, adapt=self._adapt, wire=wire)
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
         members = self._members

@@ -127,10 +127,10 @@ impl Mesh {
 
     /// Run one operation on `vector` in place, and copy the result to `result` if one is given. Return None, or the
     /// fault because of which there is no result. A recording gets to know when messages left and came. With a residual
-    /// there is error feedback.
+    /// there is error feedback. `waits_s` are the seconds of silence, and those of the whole operation, that are
+    /// waited for other ranks.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None,
-                        residual=None))]
+    #[pyo3(signature = (program, vector, number, operator, waits_s, result=None, recording=None, residual=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -138,16 +138,15 @@ impl Mesh {
         vector: &Bound<'py, PyArray1<u8>>,
         number: &str,
         operator: &str,
-        silence_s: f64,
-        operation_s: Option<f64>,
+        waits_s: (f64, Option<f64>),
         result: Option<&Bound<'py, PyArray1<u8>>>,
         recording: Option<Py<Recording>>,
         residual: Option<&Bound<'py, PyArray1<f32>>>,
     ) -> PyResult<Option<Fault>> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         let part = &program.get().0;
-        let silence = Duration::from_secs_f64(silence_s);
-        let timeouts = Timeouts { silence, operation: operation_s.map(Duration::from_secs_f64) };
+        let silence = Duration::from_secs_f64(waits_s.0);
+        let timeouts = Timeouts { silence, operation: waits_s.1.map(Duration::from_secs_f64) };
         let mut vector = vector.try_readwrite()?;
         let vector = vector.as_slice_mut()?;
         let mut result = result.map(|result| result.try_readwrite()).transpose()?;

@@ -43,9 +43,7 @@ pub fn begun<'a>(
     residual: Option<&'a mut [f32]>,
 ) -> Result<operation::Operation<'a>> {
     match residual {
-        Some(residual) => {
-            operation::Operation::with_feedback(program, number, operator, vector, scratch, residual)
-        }
+        Some(residual) => operation::Operation::with_feedback(program, number, operator, vector, scratch, residual),
         None => operation::Operation::new(program, number, operator, vector, scratch),
     }
 }

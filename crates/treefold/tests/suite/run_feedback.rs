@@ -91,8 +91,8 @@ proptest! {
 
 #[test]
 fn plans_that_send_results_from_copies_lose_nothing() {
-    for (network, algorithm) in [("torus:3x3", "hierarchical"), ("fattree:8,2", "hierarchical"), ("torus:3x4", "ring2d")]
-    {
+    let cases = [("torus:3x3", "hierarchical"), ("fattree:8,2", "hierarchical"), ("torus:3x4", "ring2d")];
+    for (network, algorithm) in cases {
         let topology = std::sync::Arc::new(from_spec(network, None, None).unwrap());
         let plan = planners::plan(algorithm, &topology, &planners::Options::default()).unwrap();
         Wire::ALL.into_iter().for_each(|wire| keeps_everything(&plan, wire, 9001, 5));

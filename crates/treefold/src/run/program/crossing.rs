@@ -14,6 +14,9 @@ use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId};
 use crate::plan::{Collective, Plan};
 use crate::units::Time;
 
+/// A cost of messages, in picoseconds, with which schedules have few chunks.
+const COARSE: u64 = 1_000_000_000;
+
 impl Program {
     /// Lowers a plan for numbers that cross lines as `wire`, or as they are where the ranks would not end alike.
     pub(super) fn lower_as(
@@ -30,6 +33,12 @@ impl Program {
             }
         }
         Ok((Self::lower(plan, elements, element_bytes, overhead)?, None))
+    }
+
+    /// Returns whether numbers can cross lines as `wire` in a plan, as all ranks end alike.
+    pub fn carries(plan: &Plan, wire: Wire, elements: u64) -> bool {
+        let schedule = Self::lower(plan, elements, wire.element_bytes() as u64, Time::from_picoseconds(COARSE));
+        schedule.is_ok_and(|schedule| ends_alike(plan, &schedule))
     }
 
     /// Lets the numbers cross lines as `wire`.
