@@ -1,12 +1,15 @@
 """Sums cross lines in fewer bytes, with error feedback, and training ends as well as without."""
 
 import gc
+import logging
+from datetime import timedelta
 
 import pytest
 import torch
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+import treefold
 import treefold.torch
 from treefold.errors import TreefoldError
 from treefold.torch import hook
@@ -153,3 +156,47 @@ def test_wrong_variables_are_refused(monkeypatch, variable, text, message):
     monkeypatch.setenv(variable, text)
     with pytest.raises(TreefoldError, match=message):
         treefold.torch.options.chosen(None)
+
+
+def own_options(rank: int, size: int) -> tuple[str | None, bool, float]:
+    """Form a group in which only rank 0 names a wire type."""
+    named = {"wire": "int8", "error_feedback": True} if rank == 0 else {}
+    treefold.torch.configure(topology="full:4", least_bytes=1, **named)
+    try:
+        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+        status = treefold.torch.status()
+        dist.all_reduce(added := numbers(rank, 1000))
+        return status.wire, status.error_feedback, added.sum().item()
+    finally:
+        treefold.torch.configure()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def test_options_of_rank_0_count_for_all(workers):
+    found = workers(own_options, backend=None)
+    assert found == [("int8", True, found[0][2])] * 4
+
+
+def told(rank: int, size: int) -> list[str]:
+    """Return what treefold reports about a plan in which numbers cross as they are."""
+    records = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())
+    logging.getLogger("treefold.torch").addHandler(handler)
+    treefold.torch.configure(plan=treefold.plan("full:4", "p2p"), wire="int8", least_bytes=1)
+    try:
+        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+        dist.all_reduce(numbers(rank, 1000))
+        return records
+    finally:
+        logging.getLogger("treefold.torch").removeHandler(handler)
+        treefold.torch.configure()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def test_a_plan_whose_ranks_add_up_by_themselves_is_told(workers):
+    first, *others = workers(told, backend=None)
+    assert any("sums cross lines as they are, not as int8: in plans of p2p ranks add up" in text for text in first)
+    assert not any("as they are" in text for texts in others for text in texts)
