@@ -18,8 +18,11 @@ def cases(seed, count, ranks):
     """Return random all-reduces and broadcasts, the same on all ranks."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        yield str(rng.choice(["all-reduce", "broadcast", "reduce"])), int(rng.choice(SIZES)), str(rng.choice(TYPES)), (
-            int(rng.integers(ranks))
+        yield (
+            str(rng.choice(["all-reduce", "broadcast", "reduce"])),
+            int(rng.choice(SIZES)),
+            str(rng.choice(TYPES)),
+            (int(rng.integers(ranks))),
         )
 
 

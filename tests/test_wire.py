@@ -1,14 +1,19 @@
 """Numbers that cross lines in fewer bytes: all workers end alike and near the sum, and what is refused."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import treefold
 from commands import output, printed, refused
+from loopback import Loopback
 from treefold import TreefoldError, _core, runtime
 from treefold.perf.patterns import Tables, count_wrong
+from treefold.runtime.agreement import first_plan
 from treefold.runtime.arrays import WIRE_TYPES
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.plans import GroupPlans
@@ -162,43 +167,18 @@ def test_workers_that_disagree_are_all_told():
     runtime.in_threads(WORKERS, work)
 
 
-class _Loopback:
-    """An engine whose messages go through queues of this process, in the order of their arrival."""
-
-    ahead, message_s = 4, 1e-5
-
-    def __init__(self, rank, boxes):
-        self.rank, self.boxes, self.posted, self.done = rank, boxes, {}, []
-
-    def send(self, rank, message):
-        self.boxes[rank].append((self.rank, message.copy()))
-        self.done.append(runtime.engine.Completion(rank, message, False))
-
-    def receive(self, rank, message):
-        self.posted.setdefault(rank, []).append(message)
-
-    def completions(self, timeout_s):
-        done, self.done = self.done, []
-        for sender, message in [each for each in self.boxes[self.rank] if self.posted.get(each[0])]:
-            if buffers := self.posted[sender]:
-                buffers[0][: message.size] = message
-                done.append(runtime.engine.Completion(sender, buffers.pop(0), True))
-                self.boxes[self.rank].remove(next(e for e in self.boxes[self.rank] if e[1] is message))
-        return done
-
-
 def test_engines_carry_fewer_bytes():
     plan = treefold.plan("full:3", "ring")
     boxes = [[], [], []]
 
     def work(rank):
-        transport = EngineTransport(_Loopback(rank, boxes), 5.0)
+        transport = EngineTransport(Loopback(rank, boxes), 5.0)
         plans = GroupPlans(plan, rank, 1e-5)
         vector = drawn(rank)
         program = plans.program(plan, vector.size, 4, "int8")
         assert program.message_bytes < plans.program(plan, vector.size, 4).message_bytes / 3.8
         operation = runtime.transport.Operation(vector.view(np.uint8), "float32", "sum", wire="int8")
-        transport.run(program, operation)
+        transport.end(transport.start(program, operation))
         return vector
 
     with ThreadPoolExecutor(3) as pool:
@@ -251,3 +231,59 @@ def test_run_tells_of_plans_in_which_ranks_add_up_by_themselves():
 )
 def test_run_refuses_wrong_wire_types(options, message):
     assert message in refused("run", "full:3", "--local", "3", "--size", "1KiB", *options)
+
+
+NETWORKS = ("full:4", "torus:4x4", "bigraph:4x4", "dgx2:planes=6", "cluster:nodes=2,gpus=4,rails=4")
+BY_THEMSELVES = {"p2p", "exchange", "recursive-doubling", "ring2d"}
+"""The algorithms in which each rank adds up by itself, besides `hierarchical`."""
+
+
+def test_the_manual_lists_the_algorithms_in_which_numbers_cross_as_they_are():
+    found = {}
+    for network in NETWORKS:
+        for name in sorted(set(treefold.algorithms()) - {"hierarchical"}):
+            with suppress(treefold.MisfitError):
+                wire = _core.Program(treefold.plan(network, name), 0, 10_000, 4, 1e-5, "int8").wire
+                found.setdefault(name, set()).add(wire)
+    assert {name for name, wires in found.items() if wires == {None}} == BY_THEMSELVES
+    assert all(wires in ({None}, {"int8"}) for wires in found.values())
+    text = " ".join((Path(__file__).parents[1] / "docs/concepts/wire.md").read_text().split())
+    (listed,) = re.findall(r"in (`p2p`.*?), and where `hierarchical` uses `exchange` between", text)
+    assert set(re.findall(r"`([\w-]+)`", listed)) == BY_THEMSELVES
+
+
+@pytest.mark.parametrize(("network", "size"), [("mesh:4x4", 12 << 10), ("torus:4x4", 2048), ("full:8", 20_000)])
+def test_auto_compares_plans_by_the_bytes_that_cross(network, size):
+    """On the mesh it takes hierarchical without a wire type, in which ranks add up by themselves."""
+    ranks = treefold.topology(network).ranks
+
+    def seconds(plan):
+        wire = _core.Program(plan, 0, size // 4, 4, 1e-5, "int8").wire
+        crossing = size if wire is None else _core.wire_bytes(wire, size // 4)
+        return treefold.simulate(plan, size_bytes=crossing, simulator="flow").time_s
+
+    names = ["ring", "multitree", "exchange", "halving-doubling", "hierarchical", "dbtree", "p2p"]
+    found = first_plan([None] * ranks, network, size, {}, ("int8", 4))
+    others = [seconds(found)]
+    for name in names:
+        with suppress(treefold.MisfitError):
+            others.append(seconds(first_plan([None] * ranks, network, size, {"algorithm": name})))
+    assert len(others) > 3
+    assert seconds(found) <= min(others) * (1 + 1e-9)
+    assert found.size_bytes == size
+    if network == "mesh:4x4":
+        assert (first_plan([None] * ranks, network, size, {}).algorithm, found.algorithm) == ("hierarchical", "forest")
+
+
+def test_joined_workers_and_the_command_plan_for_the_bytes_that_cross():
+    def work(group):
+        return group.plan.algorithm
+
+    options = {"network": "mesh:4x4", "size_bytes": 12 << 10}
+    assert set(runtime.in_threads(16, work, **options, wire="int8")) == {"forest"}
+    how = ("--local", "16", "--size", "12KiB", "--iters", "1")
+    assert output("run", "mesh:4x4", *how)[0]["algorithm"] == "hierarchical"
+    (row,) = output("run", "mesh:4x4", *how, "--wire", "int8")
+    assert (row["algorithm"], row["wire"]) == ("forest", "int8")
+    with pytest.raises(TreefoldError, match="wire type 'itn8' is unknown; did you mean int8"):
+        runtime.in_threads(2, work, wire="itn8")

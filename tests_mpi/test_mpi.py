@@ -36,6 +36,12 @@ def test_groups_over_mpi_compute_what_numpy_does(ranks):
     assert done.stdout.count("fine") == ranks
 
 
+def test_numbers_cross_in_fewer_bytes_over_mpi_and_nothing_is_lost():
+    done = mpiexec(3, sys.executable, str(HERE / "worker.py"), "wire")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("fine") == 3
+
+
 def told(scenario):
     """Return what four ranks print when an operation fails; all go on with a new group."""
     done = mpiexec(4, sys.executable, str(HERE / "worker.py"), scenario)

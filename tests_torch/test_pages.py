@@ -25,7 +25,8 @@ def test_what_a_page_starts_with_torchrun_runs(page, tmp_path):
         if script.title and script.title.endswith(".py"):
             (tmp_path / script.title).write_text(script.text, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    lines = [line for block in pages.blocks(page) if block.title == "with torchrun" for line in block.text.splitlines()]
+    texts = [block.text for block in pages.blocks(page) if block.title == "with torchrun"]
+    lines = [line for text in texts for line in text.replace("\\\n", "").splitlines()]
     assert lines
     for line in lines:
         environment = os.environ | {"PATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}

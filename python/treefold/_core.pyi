@@ -292,7 +292,14 @@ def run_threads(
 def message_cost() -> float: ...
 
 class Operation:
-    def __init__(self, program: Program, vector: NDArray[np.uint8], number: str, operator: str) -> None: ...
+    def __init__(
+        self,
+        program: Program,
+        vector: NDArray[np.uint8],
+        number: str,
+        operator: str,
+        residual: NDArray[np.float32] | None = None,
+    ) -> None: ...
     def may_send(self, peer: int) -> bool: ...
     def next_send(self, peer: int, message: NDArray[np.uint8]) -> int: ...
     def sent(self, message: NDArray[np.uint8]) -> None: ...
@@ -310,12 +317,10 @@ class Mesh:
     def start(
         self,
         program: Program,
-        vector: NDArray[np.uint8],
+        arrays: tuple[NDArray[np.uint8], NDArray[np.uint8] | None, NDArray[np.float32] | None],
         number: str,
         operator: str,
-        silence_s: float,
-        operation_s: float | None = None,
-        result: NDArray[np.uint8] | None = None,
+        waits_s: tuple[float, float | None],
         recording: Recording | None = None,
         waits: bool = False,
     ) -> int: ...

@@ -20,6 +20,10 @@ VARIABLES = {
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",
     "TREEFOLD_TRANSPORT": "PyTorch: `tcp` (connections of treefold's own) or `torch` (gloo's); tcp if not set",
     "TREEFOLD_ADAPT": "PyTorch: `yes` lets plans follow links that change or die, `auto` by any algorithm; needs tcp",
+    "TREEFOLD_WIRE": "PyTorch: the type in which sums of float32 and bfloat16 cross lines: `bfloat16`, `float16`, "
+    "`float8` or `int8`; as they are if not set",
+    "TREEFOLD_ERROR_FEEDBACK": "PyTorch: `yes` keeps what a wire type takes from gradients for the next step; needs "
+    "TREEFOLD_WIRE",
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }

@@ -94,6 +94,29 @@ def plan(
     return explained_plan(request).plan
 
 
+def plan_crossing(
+    network: Topology | str,
+    size_bytes: int | str,
+    crossing: tuple[str, int] | None,
+    algorithm: str = "auto",
+    **options: "Unpack[PlannerArguments]",
+) -> Plan:
+    """Return what `plan` does for an all-reduce that is run; `auto` compares plans by the bytes that cross lines.
+
+    `crossing` is the type in which numbers cross, and the bytes of an element; None if they cross as they are.
+    """
+    request = requested(
+        network,
+        algorithm,
+        size_bytes=size_bytes,
+        collective="all-reduce",
+        root=0,
+        simulator="flow",
+        options=read_options(plan, options),
+    )
+    return explained_plan(replace(request, crossing=crossing)).plan
+
+
 def requested(
     network: Topology | str,
     algorithm: str,

@@ -46,6 +46,13 @@ impl Request {
     }
 }
 
+/// Returns how numbers cross lines in fewer bytes; `None` if they cross as they are.
+fn crossing(request: &Bound<'_, PyAny>) -> PyResult<Option<auto::Crossing>> {
+    let given: Option<(String, u64)> = request.getattr("crossing")?.extract()?;
+    let read = |(wire, element_bytes): (String, u64)| Ok(auto::Crossing { wire: wire.parse()?, element_bytes });
+    given.map(read).transpose().map_err(raise)
+}
+
 /// Returns the sizes of blocks, a row for each rank; `None` if they are equal or not given.
 pub fn blocks(ranks: u32, rows: Option<&PyReadonlyArray2<'_, u64>>) -> PyResult<Option<Arc<Blocks>>> {
     let Some(rows) = rows else { return Ok(None) };
@@ -133,8 +140,9 @@ impl Candidate {
 #[pyo3(signature = (request, listener=None))]
 pub fn choose(py: Python<'_>, request: &Bound<'_, PyAny>, listener: Option<Py<PyAny>>) -> PyResult<Chosen> {
     let Request { network, simulator, options, .. } = Request::read(request)?;
+    let crossing = crossing(request)?;
     let simulator: Simulator = simulator.parse().map_err(raise)?;
-    let work = |tell: planners::Listener| auto::plan(&network, &options, simulator, tell);
+    let work = |tell: planners::Listener| auto::plan(&network, &options, crossing, simulator, tell);
     let (plan, candidates) = told(py, listener, work)?;
     let candidates = candidates.into_iter().map(|each| Py::new(py, Candidate::new(each))).collect::<PyResult<_>>()?;
     Ok(Chosen { plan: Py::new(py, Plan::planned(plan))?, candidates })

@@ -4,6 +4,9 @@
 //! and so on. Together these tries cost as much as the first. On small switched networks, `forest` is also simulated
 //! with the fewest steps, as it judges by the analytic model, which knows little of streams that share links.
 //!
+//! Where numbers cross lines in fewer bytes, plans are made for these bytes, and simulated for those that really cross
+//! in each: where ranks add up by themselves, numbers cross as they are.
+//!
 //! A flow simulation of many chunks costs far more than its plan. So plans are simulated in the order of their analytic
 //! times, and none whose busiest link alone needs longer than the fastest plan so far. Planners that take longest come
 //! last, and only if the fastest plan is more than 1 % above the bound.
@@ -12,16 +15,20 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::misfit;
+use crate::number::wire::Wire;
 use crate::plan::Plan;
 use crate::plan::alpha_beta::Profile;
 use crate::planners::forest::few_steps;
 use crate::planners::{self, Listener, Options, PLANNERS, Planner, bounds_of, tell};
+use crate::run::program::Program;
 use crate::sim::{Simulator, Watch};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
 
 /// A plan whose time is at most so many times the bound is good enough: no planner that takes long is asked for more.
 const GOOD: f64 = 1.01;
+/// The most elements for which it is looked up how numbers cross lines, as more would only take longer.
+const MOST_LOWERED: u64 = 1 << 16;
 
 /// The result of one algorithm.
 pub struct Candidate {
@@ -40,10 +47,30 @@ pub struct Prediction {
     pub latency: Seconds,
 }
 
+/// How numbers cross lines in fewer bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Crossing {
+    /// The type in which they cross.
+    pub wire: Wire,
+    /// The bytes of an element of the vectors.
+    pub element_bytes: u64,
+}
+
+impl Crossing {
+    /// Returns the bytes of a vector of this size as it crosses lines.
+    fn bytes(self, size: Bytes) -> Result<Bytes> {
+        Bytes::new(self.wire.bytes((size.get() / self.element_bytes) as usize).max(1) as u64)
+    }
+}
+
 /// The search for the fastest plan.
 struct Search<'a> {
     topology: &'a Arc<Topology>,
+    /// The size is that of the bytes that cross lines.
     options: &'a Options,
+    crossing: Option<Crossing>,
+    /// The size of the vectors.
+    whole: Bytes,
     simulator: Simulator,
     listener: Listener<'a>,
     entries: Vec<Entry>,
@@ -55,11 +82,13 @@ struct Search<'a> {
 struct Entry {
     algorithm: String,
     plan: Result<Plan>,
+    /// The bytes of a vector as they cross lines in this plan.
+    size: Bytes,
     time: Result<Prediction>,
 }
 
 /// Returns the plan that is fastest for `options.size`, and the result of each algorithm that can keep the limits of
-/// the options. `listener` is told what is done.
+/// the options, for numbers that cross lines as `crossing` says, or as they are. `listener` is told what is done.
 ///
 /// # Errors
 /// If an option is wrong; if no algorithm fits (which cannot happen for an all-reduce without limits, as rings fit
@@ -75,7 +104,7 @@ struct Entry {
 ///
 /// let mesh = Arc::new(from_spec("mesh:3x3", None, None)?);
 /// let options = Options { size: parse_bytes("1MiB")?, ..Options::default() };
-/// let (plan, candidates) = auto::plan(&mesh, &options, Simulator::Analytic, &mut |_| true)?;
+/// let (plan, candidates) = auto::plan(&mesh, &options, None, Simulator::Analytic, &mut |_| true)?;
 /// let misfits = candidates.iter().filter(|one| one.time.is_err());
 /// assert!(misfits.map(|one| one.algorithm.as_str()).any(|name| name == "hdrm"), "a mesh is no BiGraph");
 /// let times = candidates.iter().filter_map(|one| Some((&one.algorithm, one.time.as_ref().ok()?.seconds)));
@@ -86,11 +115,16 @@ struct Entry {
 pub fn plan(
     topology: &Arc<Topology>,
     options: &Options,
+    crossing: Option<Crossing>,
     simulator: Simulator,
     listener: Listener,
 ) -> Result<(Plan, Vec<Candidate>)> {
     let planners = options.able()?;
-    let mut search = Search { topology, options, simulator, listener, entries: Vec::new(), best: None };
+    let whole = options.size;
+    let size = crossing.map_or(Ok(whole), |crossing| crossing.bytes(whole))?;
+    let options = &Options { size, ..options.clone() };
+    let mut search =
+        Search { topology, options, crossing, whole, simulator, listener, entries: Vec::new(), best: None };
     search.enter_quick(&planners)?;
     search.race()?;
     for planner in planners.iter().filter(|planner| planner.is_costly()) {
@@ -151,7 +185,8 @@ impl Search<'_> {
         match planners::plan_with_proof(algorithm, self.topology, options, self.listener) {
             Ok((plan, _)) => {
                 let time = Err(Error::new("not simulated").misfit());
-                self.entries.push(Entry { algorithm: name, plan: Ok(plan), time });
+                let size = self.size_of(&plan);
+                self.entries.push(Entry { algorithm: name, plan: Ok(plan), size, time });
             }
             Err(misfit) if misfit.is_misfit() => self.leave_out(&name, misfit.to_string()),
             Err(mistake) => return Err(mistake),
@@ -159,10 +194,20 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Returns the bytes of a vector as they cross lines in a plan.
+    fn size_of(&self, plan: &Plan) -> Bytes {
+        let is_smaller = self.crossing.is_none_or(|crossing| {
+            let elements = (self.whole.get() / crossing.element_bytes).min(MOST_LOWERED);
+            Program::carries(plan, crossing.wire, elements)
+        });
+        if is_smaller { self.options.size } else { self.whole }
+    }
+
     /// Enters an algorithm without a plan.
     fn leave_out(&mut self, algorithm: &str, reason: String) {
         let reason = Error::new(reason).misfit();
-        self.entries.push(Entry { algorithm: algorithm.into(), plan: Err(reason.clone()), time: Err(reason) });
+        let size = self.options.size;
+        self.entries.push(Entry { algorithm: algorithm.into(), plan: Err(reason.clone()), size, time: Err(reason) });
     }
 
     fn fits(&self, algorithm: &str) -> bool {
@@ -199,19 +244,21 @@ impl Search<'_> {
     fn in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         if self.simulator == Simulator::Flow {
-            let time = |plan: &Plan| (false, Profile::new(plan).seconds(self.options.size));
-            order.sort_by_cached_key(|&number| self.entries[number].plan.as_ref().map_or((true, Seconds::ZERO), time));
+            order.sort_by_cached_key(|&number| {
+                let Entry { plan, size, .. } = &self.entries[number];
+                plan.as_ref().map_or((true, Seconds::ZERO), |plan| (false, Profile::new(plan).seconds(*size)))
+            });
         }
         order
     }
 
     /// Predicts the time of an entry, unless it has no plan or cannot be the fastest.
     fn time(&mut self, number: usize) -> Result<()> {
-        let Ok(plan) = &self.entries[number].plan else { return Ok(()) };
-        let time = match self.why_slower(plan) {
+        let Entry { plan: Ok(plan), size, .. } = &self.entries[number] else { return Ok(()) };
+        let time = match self.why_slower(plan, *size) {
             Some(reason) => Err(reason),
             None => {
-                let sizes = [self.options.size, Bytes::known(1)];
+                let sizes = [*size, Bytes::known(1)];
                 let task = format!("simulating {}", self.entries[number].algorithm);
                 let [seconds, latency] =
                     self.simulator.seconds(plan, sizes, Watch::asking(&mut |_| (self.listener)(&task)))?;
@@ -225,9 +272,9 @@ impl Search<'_> {
 
     /// Returns why a plan cannot be as fast as the best: a link needs longer. `None` if it may be, or if simulations
     /// cost next to nothing.
-    fn why_slower(&self, plan: &Plan) -> Option<Error> {
+    fn why_slower(&self, plan: &Plan, size: Bytes) -> Option<Error> {
         let (least, fastest) = self.best.filter(|_| self.simulator == Simulator::Flow)?;
-        let needed = plan.rate()?.seconds_for(self.options.size.get() as f64);
+        let needed = plan.rate()?.seconds_for(size.get() as f64);
         (needed > least).then(|| {
             let fastest = &self.entries[fastest].algorithm;
             let text = format!("not simulated: its busiest link alone needs {needed}, and {fastest} takes {least}");
@@ -244,7 +291,7 @@ impl Search<'_> {
         };
         let mut fastest = None;
         let mut candidates = Vec::with_capacity(self.entries.len());
-        for (place, Entry { algorithm, plan, time }) in self.entries.into_iter().enumerate() {
+        for (place, Entry { algorithm, plan, time, .. }) in self.entries.into_iter().enumerate() {
             candidates.push(Candidate { algorithm, time });
             fastest = fastest.or(plan.ok().filter(|_| place == number));
         }

@@ -51,6 +51,13 @@ class Job:
         """The operator, `sum` for collectives that have none."""
         return self.op if COLLECTIVES[self.collective].reduces else "sum"
 
+    @property
+    def crossing(self) -> tuple[str, int] | None:
+        """The type in which numbers cross lines, and the bytes of an element; None if they cross as they are."""
+        if self.wire is None or _core.wire_type(self.wire, self.type) is None:
+            return None
+        return self.wire, _core.number_bytes(self.type, self.operator)
+
     def check(self) -> None:
         """Refuse what no group can run.
 

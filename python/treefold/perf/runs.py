@@ -66,7 +66,7 @@ def among_processes(
         for size_bytes in job.sizes_bytes:
             network = source if isinstance(source, Topology) else None
             given = source if isinstance(source, Plan) else None
-            agreed = agreed_plans(meeting, given, network, size_bytes, options)
+            agreed = agreed_plans(meeting, given, network, size_bytes, options, job.crossing)
             if group is None or not _serves(group, agreed.all_reduce, job.collective):
                 if group is not None:
                     group.close()
@@ -100,7 +100,7 @@ def among_threads(
     _check_writable(job)
     rows = []
     for size_bytes in job.sizes_bytes:
-        agreed = _agreed_alone(ranks, source, size_bytes, options)
+        agreed = _agreed_alone(ranks, source, size_bytes, options, job.crossing)
         map_ranks([None] * ranks, agreed.all_reduce.topology)
         plan = _planned(agreed, job, partial(plan_like, agreed.all_reduce), job.root)
         result = measure(ThreadTeam(ranks), Plans(plan, agreed.all_reduce), job, size_bytes, track)
@@ -123,11 +123,15 @@ def _save(measured: Sequence[Measurement], job: Job) -> None:
 
 
 def _agreed_alone(
-    ranks: int, source: Plan | Topology | None, size_bytes: int, options: Mapping[str, Any]
+    ranks: int,
+    source: Plan | Topology | None,
+    size_bytes: int,
+    options: Mapping[str, Any],
+    crossing: tuple[str, int] | None,
 ) -> AgreedPlans:
     """Return the plans of ranks that are all in this process."""
     if not isinstance(source, Plan):
-        return AgreedPlans(first_plan([None] * ranks, source, size_bytes, options))
+        return AgreedPlans(first_plan([None] * ranks, source, size_bytes, options, crossing))
     check_base(source)
     return AgreedPlans(source) if source.collective == "all-reduce" else AgreedPlans(all_reduce_beside(source), source)
 

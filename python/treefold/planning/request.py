@@ -29,6 +29,9 @@ class Request:
     """The sizes of the blocks of an all-to-all, rank by rank; None if they are equal."""
     simulator: str
     """The simulator by which `auto` compares plans: `analytic` or `flow`."""
+    crossing: tuple[str, int] | None = None
+    """The type in which numbers cross lines, and the bytes of an element, which `auto` counts; None if they cross as
+    they are."""
     ranks_relay: bool
     """Whether ranks may relay data of other ranks; the packet simulator's fabric cannot do that."""
     options: PlannerOptions

@@ -29,6 +29,7 @@ def agreed_plans(
     network: Topology | str | None,
     size_bytes: int | str,
     options: Mapping[str, Any],
+    crossing: tuple[str, int] | None = None,
 ) -> AgreedPlans:
     """Return worker 0's plans; all workers call this together.
 
@@ -38,6 +39,7 @@ def agreed_plans(
         network: The network for which worker 0 makes a plan if it has none, as in `first_plan`.
         size_bytes: The size for which worker 0 makes a plan.
         options: The options with which worker 0 plans, as in `first_plan`.
+        crossing: How numbers cross lines in fewer bytes, as in `first_plan`.
 
     Raises:
         TreefoldError: On every worker, if one has an error or another plan than worker 0.
@@ -50,7 +52,7 @@ def agreed_plans(
         if plan is not None:
             check_base(plan)
         elif meeting.rank == 0:
-            return first_plan(names, network, size_bytes, options)
+            return first_plan(names, network, size_bytes, options, crossing)
         return plan
 
     agreed = _shared(meeting, all_or_none(meeting, own))
@@ -77,6 +79,7 @@ def first_plan(
     network: Topology | str | None,
     size_bytes: int | str,
     options: Mapping[str, Any],
+    crossing: tuple[str, int] | None = None,
 ) -> Plan:
     """Return an all-reduce for the workers of these names.
 
@@ -89,6 +92,8 @@ def first_plan(
         size_bytes: The size of the vector that the plan should be good for.
         options: The algorithm, if it is not `auto`, and fields of `treefold.PlannerOptions`. Where no all-reduce is
             possible in so few steps, the plan has more, but remembers the limit, which other collectives may keep.
+        crossing: The type in which numbers cross lines, and the bytes of an element; None if they cross as they are.
+            `auto` compares plans by the bytes that cross.
 
     Raises:
         TreefoldError: If workers and network do not match, or an option is unknown.
@@ -103,12 +108,12 @@ def first_plan(
     map_ranks(names, network)
     network = network.with_plain_switches()
     try:
-        return plans.plan(network, size_bytes=size_bytes, simulator="flow", **options)
+        return plans.plan_crossing(network, size_bytes, crossing, **options)
     except MisfitError:
         if options.get("steps") is None:
             raise
     # Other collectives may do with fewer steps than an all-reduce, which the group only needs to keep together.
-    without = plans.plan(network, size_bytes=size_bytes, simulator="flow", **{**options, "steps": None})
+    without = plans.plan_crossing(network, size_bytes, crossing, **{**options, "steps": None})
     kept = without.options | {"steps": declared.read("planner", {"steps": options["steps"]})["steps"]}
     return without.made_for(checks.size(size_bytes), without.chosen_by, kept)
 

@@ -54,9 +54,10 @@ class EngineTransport:
             raise TreefoldError(f"an earlier operation of this group failed ({self._failure}); form a new group")
         if self._spare and self._spare[0].size != program.message_bytes:
             self._spare = []
-        vector, number, operator, result, _ = operation
+        vector, number, operator, result, _, residual = operation
         # Wrong arguments are refused before any message is under way, so that the group can go on.
-        run = _Run(self.engine, _core.Operation(program, vector, number, operator), program, self._spare)
+        begun = _core.Operation(program, vector, number, operator, residual)
+        run = _Run(self.engine, begun, program, self._spare)
         try:
             run.run(program.signature(number, operator), self.silence_s)
         except BaseException as error:  # an interrupt too, because the next operation would take messages of this one

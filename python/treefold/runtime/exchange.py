@@ -35,6 +35,13 @@ def by_rank(sizes: Array, mapping: RankMapping) -> "Blocks":
     return sizes[np.ix_(order, order)].astype(np.uint64)
 
 
+def by_worker(vector: Array, mapping: RankMapping) -> Array:
+    """Return a flat array of equal blocks, which are in the order of ranks, with its blocks in that of workers."""
+    if mapping.is_in_order:
+        return vector
+    return vector.reshape(len(mapping.worker_of_rank), -1)[mapping.rank_of_worker].reshape(-1)
+
+
 def is_empty(sizes: Array) -> bool:
     """Tell whether no worker has anything for another one."""
     return not (sizes.sum() - sizes.trace())

@@ -27,7 +27,7 @@ class Flight:
     elements: int
     element_bytes: int
     kept: Bytes
-    """This worker's values at its beginning."""
+    """This worker's values at its beginning, and behind them its residual."""
     is_alone: bool
     """Whether no other operation was in flight when it began."""
     runs: tuple[int, int] = (0, 0)
@@ -56,8 +56,8 @@ class Flights:
 
     def add(self, number: int, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         """Keep an operation's values, and begin it."""
-        kept = self._memory(operation.vector.size)
-        kept[:] = operation.vector
+        kept = self._memory(sum(each.size for each in _changed(operation)))
+        np.concatenate(_changed(operation), out=kept)
         flight = Flight(number, plan, operation, elements, element_bytes, kept, not self._flights)
         self._launch(flight)
         self._flights.append(flight)
@@ -111,5 +111,14 @@ class Flights:
     def relaunch(self) -> None:
         """Run all operations again, from the values that they have kept."""
         for flight in self._flights:
-            flight.operation.vector[:] = flight.kept
+            first = 0
+            for memory in _changed(flight.operation):
+                memory[:] = flight.kept[first : first + memory.size]
+                first += memory.size
             self._launch(flight)
+
+
+def _changed(operation: Operation) -> list[Bytes]:
+    """Return the memory that an operation changes in place."""
+    residual = [] if operation.residual is None else [operation.residual.view(np.uint8)]
+    return [operation.vector, *residual]

@@ -7,6 +7,7 @@ import numpy as np
 from treefold import checks
 from treefold.runtime import exchange
 from treefold.runtime.arrays import block, check_array
+from treefold.runtime.operations import operation_on
 from treefold.runtime.pending import Pending
 from treefold.runtime.running import PlanRunner
 from treefold.runtime.threads import Array
@@ -27,7 +28,14 @@ class Group(PlanRunner):
 
     """
 
-    def all_reduce(self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None) -> None:
+    def all_reduce(
+        self,
+        array: Array,
+        op: str = "sum",
+        number: str | None = None,
+        wire: str | None = None,
+        residual: Array | None = None,
+    ) -> None:
         """Reduce the arrays of all workers, in place: afterwards all hold the result.
 
         Args:
@@ -39,6 +47,8 @@ class Group(PlanRunner):
                 the last two with a scale for each 256 numbers. Sums are rounded each time that they cross a line, by
                 so much as `docs/concepts/wire.md` says; all workers end with the same bits. By default numbers cross
                 as they are.
+            residual: For error feedback of sums: a float32 array of the array's shape, zero at first. What rounding
+                takes from numbers is kept in it and added to those of the next call. An error spoils it, too.
 
         Example:
             >>> import numpy as np
@@ -51,10 +61,15 @@ class Group(PlanRunner):
             [[111.0, 111.0], [111.0, 111.0], [111.0, 111.0]]
 
         """
-        self.start_all_reduce(array, op, number, wire).wait()
+        self.start_all_reduce(array, op, number, wire, residual).wait()
 
     def start_all_reduce(
-        self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None
+        self,
+        array: Array,
+        op: str = "sum",
+        number: str | None = None,
+        wire: str | None = None,
+        residual: Array | None = None,
     ) -> Pending:
         """Begin an `all_reduce`, and return a handle that waits for its end.
 
@@ -67,6 +82,7 @@ class Group(PlanRunner):
             op: As in `all_reduce`.
             number: As in `all_reduce`.
             wire: As in `all_reduce`.
+            residual: As in `all_reduce`.
 
         Example:
             >>> import numpy as np
@@ -80,7 +96,8 @@ class Group(PlanRunner):
             [[11.0, 11.0], [11.0, 11.0]]
 
         """
-        return self.start(self.plan_for("all-reduce"), array, op, number, wire=wire)
+        operation = operation_on(array, op, number, wire, residual=residual)
+        return self._start(self.plan_for("all-reduce"), operation, array.size, array.itemsize)
 
     def broadcast(self, array: Array, root: int = 0, number: str | None = None, wire: str | None = None) -> None:
         """Give all workers the array of worker `root`, in place.
@@ -159,9 +176,7 @@ class Group(PlanRunner):
         vector = np.empty(array.size * self.size, array.dtype)
         vector[block(vector.size, self.size, self.rank)] = array.reshape(-1)
         self.run(self.plan_for("all-gather"), vector, number=number, wire=wire)
-        if self.mapping.is_in_order:
-            return vector
-        return vector.reshape(self.size, -1)[self.mapping.rank_of_worker].reshape(-1)
+        return exchange.by_worker(vector, self.mapping)
 
     def reduce_scatter(
         self, array: Array, op: str = "sum", number: str | None = None, wire: str | None = None

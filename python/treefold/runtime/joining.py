@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from treefold import checks
 from treefold._core import Mesh, Plan, Topology, message_cost
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import TreefoldError
@@ -14,6 +15,7 @@ from treefold.rendezvous import Rendezvous, challenge, local, tls, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
 from treefold.runtime.agreement import agreed_plans
+from treefold.runtime.arrays import WIRE_TYPES
 from treefold.runtime.connections import DEFAULT, Connections
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.engine import MakeEngine
@@ -23,6 +25,7 @@ from treefold.runtime.streams import asked_streams
 from treefold.runtime.tcp import TcpTransport
 from treefold.text import some
 
+_FLOAT_BYTES = 4
 _Result = TypeVar("_Result")
 
 _HELLO: dict[str, validation.Schema] = {
@@ -75,10 +78,10 @@ def join(
             or `auto`, with the algorithm that is then the fastest. An operation then ends on all workers or on none;
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
             switches; node caps are switches, too, and `treefold.topology(file, node_cap="none")` leaves them out.
-        options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), and fields of
-            `treefold.PlannerOptions`. The plan is always one for all-reduce, and the group makes those of other
-            collectives when they are called, so `collective`, `root` and `simulator` are refused. A collective that
-            takes more than `steps` is refused when it is called.
+        options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), fields of
+            `treefold.PlannerOptions`, and the `wire` type of later calls, so that `auto` counts the bytes that cross
+            lines. The plan is for all-reduce, and the group makes those of other collectives when they are called, so
+            `collective`, `root` and `simulator` are refused, and later a collective that takes more than `steps`.
 
     Returns:
         The group, whose methods are the collectives.
@@ -102,11 +105,16 @@ def join(
         >>> meeting.close()
 
     """
-    agreed = agreed_plans(meeting, plan, network, size_bytes, options)
+    agreed = agreed_plans(meeting, plan, network, size_bytes, options, _crossing(options.pop("wire", None)))
     group = form(meeting, agreed.all_reduce, connections, engine, adapt)
     if agreed.given is not None:
         group.serve(agreed.given)
     return group
+
+
+def _crossing(wire: object) -> tuple[str, int] | None:
+    """Return how float32 numbers cross lines as a wire type, which may be None."""
+    return None if wire is None else (checks.name("wire type", wire, WIRE_TYPES), _FLOAT_BYTES)
 
 
 def form(

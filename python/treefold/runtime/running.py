@@ -7,8 +7,8 @@ import numpy as np
 
 from treefold._core import Plan
 from treefold.errors import TreefoldError
-from treefold.runtime.arrays import check_array, number_of, wire_for
 from treefold.runtime.control import ControlMessage
+from treefold.runtime.operations import memory_of, operation_on
 from treefold.runtime.pending import Pending, Window
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
@@ -177,20 +177,16 @@ class PlanRunner:
             [[1, 1], [1, 1]]
 
         """
-        check_array(array)
+        operation = operation_on(array, op, number, wire, result)
+        return self._start(plan, operation, array.size if elements is None else elements, array.itemsize)
+
+    def _start(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> Pending:
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
-        kind = number_of(array, number)
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
-        view = array.reshape(-1).view(np.uint8)
-        out = None if result is None else result.reshape(-1).view(np.uint8)
         self._reach(plan)
-        memory = [view] if out is None else [view, out]
+        memory = memory_of(operation)
         self._window.make_room(memory)
-        operation = Operation(view, kind, op, out, wire_for(wire, kind))
-        begun = self._begin(plan, operation, array.size if elements is None else elements, array.itemsize)
-        pending = Pending(memory, partial(self._end, begun))
+        pending = Pending(memory, partial(self._end, self._begin(plan, operation, elements, element_bytes)))
         self._window.add(pending)
         return pending
 

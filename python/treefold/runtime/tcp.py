@@ -111,9 +111,10 @@ class TcpTransport:
 
     def start(self, program: Program, operation: Operation, waits: bool = False) -> int:
         """Begin a program, as in `Transport`; if it `waits`, it sends nothing before the earlier ones are done here."""
-        vector, number, operator, result, _ = operation
+        vector, number, operator, result, _, residual = operation
         times = (self.connections.silence_s, self.connections.operation_s)
-        return self._mesh.start(program, vector, number, operator, *times, result, self._recording, waits)
+        arrays = (vector, result, residual)
+        return self._mesh.start(program, arrays, number, operator, times, self._recording, waits)
 
     def end(self, number: int) -> None:
         """Wait until an operation has ended, as in `Transport`."""

@@ -24,6 +24,8 @@ class Operation(NamedTuple):
     """The memory for the result of collectives that do not leave it in the vector."""
     wire: str | None = None
     """The type in which numbers cross lines; None if they cross as they are."""
+    residual: NDArray[np.float32] | None = None
+    """What rounding has taken from each element in earlier operations; None without error feedback."""
 
 
 class Transport(Protocol):

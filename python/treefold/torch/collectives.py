@@ -11,6 +11,7 @@ from torch import distributed as dist
 
 from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
+from treefold.torch.crossing import Crossing
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _COMPLEX = (torch.complex64, torch.complex128)
@@ -31,11 +32,16 @@ OPERATORS: dict[Any, tuple[str, frozenset[torch.dtype]]] = {
 """treefold's name of each of torch's reductions, and the types for which gloo has it."""
 
 
-def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any) -> None:
+def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any, crossing: Crossing) -> None:
     """Reduce each of the tensors over all ranks, in place."""
     for tensor in tensors:
-        dense = tensor.detach().contiguous()
-        _run(group, "all-reduce", dense, operator)
+        dense, wire = tensor.detach().contiguous(), crossing.wire_of(tensor, operator)
+        if (kept := crossing.residual_of(tensor, operator)) is None:
+            group.all_reduce(_array(dense), OPERATORS[operator][0], _number(dense), wire)
+        else:
+            residual = kept.contiguous()
+            group.all_reduce(_array(dense), OPERATORS[operator][0], _number(dense), wire, _array(residual))
+            _store(residual, kept)
         _average(group, dense, operator)
         _store(dense, tensor)
 
@@ -68,11 +74,11 @@ def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> None:
     _store(dense, output)
 
 
-def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any) -> None:
+def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any, crossing: Crossing) -> None:
     """Reduce the vectors of all ranks and leave this rank's block of the result in `output`."""
     blocks = vector.detach().reshape(group.size, -1)
     ordered = blocks.clone() if group.mapping.is_in_order else blocks[group.mapping.worker_of_rank]
-    _run(group, "reduce-scatter", ordered, operator)
+    _run(group, "reduce-scatter", ordered, operator, wire=crossing.wire_of(ordered, operator))
     own = ordered[group.rank]
     _average(group, own, operator)
     output.detach().copy_(own.view(output.shape))
@@ -137,10 +143,12 @@ def _run(
     operator: Any = _Reduction.SUM,
     root: int = 0,
     result: torch.Tensor | None = None,
+    wire: str | None = None,
 ) -> None:
     """Run a collective on the memory of a contiguous tensor; `root` is a torch rank."""
     plan = group.plan_for(collective, group.mapping.rank_of_worker[root])
-    group.run(plan, _array(dense), OPERATORS[operator][0], _number(dense), None if result is None else _array(result))
+    target = None if result is None else _array(result)
+    group.run(plan, _array(dense), OPERATORS[operator][0], _number(dense), target, wire=wire)
 
 
 def _number(dense: torch.Tensor) -> str:

@@ -71,14 +71,14 @@ class ProcessGroup(dist.ProcessGroup):
         """Reduce a list of tensors in place."""
         options = _options(c10d.AllreduceOptions, args, kwargs)
         if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
-            return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
+            return self._plan(options, tensors, self._all_reduction(tensors, operator))
         return self.pass_on("allreduce", tensors, *args, **kwargs)
 
     def allreduce_coalesced(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce each tensor of a list in place."""
         options = _options(c10d.AllreduceCoalescedOptions, args, kwargs)
         if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
-            return self._plan(options, tensors, lambda group: collectives.all_reduce(group, tensors, operator))
+            return self._plan(options, tensors, self._all_reduction(tensors, operator))
         return self.pass_on("allreduce_coalesced", tensors, *args, **kwargs)
 
     def broadcast(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +115,8 @@ class ProcessGroup(dist.ProcessGroup):
             and fits
             and self.planned.takes([vector], operator := options.reduceOp.op, "reduce-scatter")
         ):
-            run = partial(collectives.reduce_scatter, output=output, vector=vector, operator=operator)
+            how = {"operator": operator, "crossing": self.planned.crossing}
+            run = partial(collectives.reduce_scatter, output=output, vector=vector, **how)
             return self._plan(options, [output], run)
         return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
 
@@ -152,6 +153,9 @@ class ProcessGroup(dist.ProcessGroup):
     alltoall_base = all_to_all_single
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
+
+    def _all_reduction(self, tensors: Any, operator: Any) -> Callable[[Group], None]:
+        return partial(collectives.all_reduce, tensors=tensors, operator=operator, crossing=self.planned.crossing)
 
     def _plan(self, options: Any, results: list[Any], run: Callable[[Group], None]) -> Work:
         """Start a planned operation, which leaves its results in tensors."""

@@ -12,7 +12,6 @@ import torch
 from torch import distributed as dist
 
 from treefold.errors import TreefoldError
-from treefold.runtime.group import Group
 from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import Members, PlannedCalls
@@ -47,14 +46,14 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch
         executor, planned = _executor_of(group)
         if planned.takes([buffer], _AVERAGE):
             work = Work("gradient bucket")
-            executor.start(work, partial(_average, planned.group, buffer), in_background=True)
+            executor.start(work, partial(_average, planned, buffer), in_background=True)
             return work.get_future()
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
 
 
-def _average(group: Group, buffer: torch.Tensor) -> torch.Tensor:
-    collectives.all_reduce(group, [buffer], _AVERAGE)
+def _average(planned: PlannedCalls, buffer: torch.Tensor) -> torch.Tensor:
+    collectives.all_reduce(planned.group, [buffer], _AVERAGE, planned.crossing)
     return buffer
 
 

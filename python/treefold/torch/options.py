@@ -14,6 +14,7 @@ from treefold.checks import guess
 from treefold.environment import switch, value
 from treefold.errors import TreefoldError
 from treefold.runtime.adaptive import check_adapt
+from treefold.runtime.arrays import WIRE_TYPES
 from treefold.text import message
 
 TRANSPORTS = ("tcp", "torch")
@@ -27,9 +28,9 @@ class Options:
 
     Fields that are left out have their defaults; the environment is not read for them.
 
-    Give a plan or a topology, not both. Rank 0's plan or topology, `least_bytes`, `transport` and `adapt` count for all
-    ranks, and `wraps` is each rank's own. A rank with a plan or a topology where rank 0 has none is an error, and so is
-    a plan other than rank 0's.
+    Give a plan or a topology, not both. Rank 0's plan or topology, `least_bytes`, `transport`, `adapt`, `wire` and
+    `error_feedback` count for all ranks, and `wraps` is each rank's own. A rank with a plan or a topology where rank 0
+    has none is an error, and so is a plan other than rank 0's.
 
     Raises:
         TreefoldError: If a value is not allowed, or two fields exclude each other.
@@ -59,6 +60,14 @@ class Options:
     fastest. It works over `tcp` only, and not if the network has switches; node caps are switches, too, and
     `treefold topology FILE --node-cap none -o NEW` writes a file without them. Its variable is TREEFOLD_ADAPT, which is
     `yes`, `no` or `auto`; 1, true and on mean yes, and 0, false and off mean no."""
+    wire: str | None = None
+    """The type in which float32 and bfloat16 numbers of sums by all-reduce and reduce-scatter cross lines: `bfloat16`,
+    `float16`, `float8` or `int8`; None if they cross as they are, as all other numbers do. Its variable is
+    TREEFOLD_WIRE."""
+    error_feedback: bool = False
+    """Whether each rank keeps what a wire type takes from its tensors in all-reduces, and adds it to what is next in
+    the same memory; a float32 number for each element. Its variable is TREEFOLD_ERROR_FEEDBACK, which is `yes` or `no`;
+    1, true and on mean yes, and 0, false and off mean no."""
     wraps: str | None = None
     """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
     and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
@@ -70,6 +79,15 @@ class Options:
         check_adapt(self.adapt)
         if self.adapt and self.transport != "tcp":
             raise TreefoldError("adapt works over the transport tcp only; drop one of the two")
+        if self.wire is not None:
+            object.__setattr__(self, "wire", checks.name("wire type", self.wire, WIRE_TYPES))
+        if self.error_feedback not in (False, True):
+            raise TreefoldError(f"error_feedback {checks.shown(self.error_feedback)} is unknown; it is True or False")
+        if self.error_feedback and self.wire is None:
+            raise TreefoldError(
+                "error_feedback needs a wire type, as nothing is rounded without; give wire (TREEFOLD_WIRE), for "
+                "example int8"
+            )
         if self.plan is not None and self.topology is not None:
             raise TreefoldError("a plan and a topology were given; a plan holds its topology, so give one of the two")
 
@@ -125,13 +143,17 @@ def _read(option: str, variable: str, text: str) -> Any:
 
 def _adapt(text: str) -> bool | str:
     """Return what TREEFOLD_ADAPT says."""
-    if text.lower() == "auto":
-        return "auto"
+    return "auto" if text.lower() == "auto" else _switch(text, "auto")
+
+
+def _switch(text: str, *others: str) -> bool:
+    """Return whether a text says yes or no; errors name the `others` that are known, too."""
     if (is_on := switch(text)) is not None:
         return is_on
-    near = guess(text.lower(), ("yes", "no", "auto", "true", "false"))
+    near = guess(text.lower(), ("yes", "no", *others, "true", "false"))
     hint = f"did you mean {near}? " if near else ""
-    raise TreefoldError(f"{checks.shown(text)} is unknown; {hint}known are yes (1, true, on), no (0, false, off), auto")
+    known = ", ".join(("yes (1, true, on)", "no (0, false, off)", *others))
+    raise TreefoldError(f"{checks.shown(text)} is unknown; {hint}known are {known}")
 
 
 _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -140,6 +162,8 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "least_bytes": ("TREEFOLD_LEAST_SIZE", parse_size),
     "transport": ("TREEFOLD_TRANSPORT", lambda text: checks.name("transport", text, TRANSPORTS)),
     "adapt": ("TREEFOLD_ADAPT", _adapt),
+    "wire": ("TREEFOLD_WIRE", lambda text: checks.name("wire type", text, WIRE_TYPES)),
+    "error_feedback": ("TREEFOLD_ERROR_FEEDBACK", _switch),
     "wraps": ("TREEFOLD_WRAPS", str),
 }
 """The variable of each option, and how its text is read."""

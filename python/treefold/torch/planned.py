@@ -22,6 +22,7 @@ from treefold.networks import topology
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
+from treefold.runtime.arrays import WIRE_TYPES, crossing
 from treefold.runtime.connections import Connections
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
@@ -29,6 +30,7 @@ from treefold.runtime.networks import with_named_ranks, with_only
 from treefold.runtime.rank_mapping import repeated_names
 from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
+from treefold.torch.crossing import Crossing
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen
 from treefold.torch.reporting import Status, report_once
@@ -40,9 +42,12 @@ _REPORT: dict[str, Schema] = {
     "least": is_amount,
     "transport": TRANSPORTS.__contains__,
     "adapt": (False, True, "auto").__contains__,
+    "wire": (None, *WIRE_TYPES).__contains__,
+    "feedback": bool,
     "unknown": [str],
 }
 """The schema of what each rank says of its options before the group forms."""
+_FLOAT_BYTES = 4
 _SUM = dist.ReduceOp.RedOpType.SUM
 
 
@@ -95,8 +100,10 @@ class PlannedCalls:
             own_error = str(error)
         mine = {"error": own_error, "plans": self._source is not None, "least": self.options.least_bytes}
         mine |= {"transport": self.options.transport, "adapt": self.options.adapt, "unknown": unknown_variables()}
+        mine |= {"wire": self.options.wire, "feedback": self.options.error_feedback}
         reports = exchange(self._meeting.exchange, mine, _REPORT)
         self._least_bytes, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
+        self.crossing = Crossing(reports[0]["wire"], reports[0]["feedback"])
         self._group: Group | None = None
         self._possible: dict[str, bool] = {}
         with leaving_together(self._meeting):
@@ -119,6 +126,18 @@ class PlannedCalls:
             report_once(sentence, f"treefold: {visible(sentence)}", is_reporter)
         if self._members.size > 1 or self._members.are_all:
             report_once(self._reason, str(self.status), is_reporter, is_good=not self._reason)
+        group, wire = self._group, self.crossing.wire
+        if group is not None and wire is not None and not self._crosses_as(group, wire):
+            text = (
+                f"treefold: sums cross lines as they are, not as {wire}: in plans of {group.plan.algorithm} ranks add "
+                "up by themselves; plan with another algorithm"
+            )
+            report_once(text, text, is_reporter)
+
+    def _crosses_as(self, group: Group, wire: str) -> bool:
+        """Return whether the plan lets numbers cross lines in another type, so that all ranks end alike."""
+        elements = max(1, self._least_bytes // _FLOAT_BYTES)
+        return crossing(group.plan, elements, _FLOAT_BYTES, group.transport.message_s, wire)[0] is not None
 
     @property
     def status(self) -> Status:
@@ -133,6 +152,8 @@ class PlannedCalls:
             self._wraps,
             self._reason,
             plan is not None and self._adapt,
+            None if plan is None else self.crossing.wire,
+            plan is not None and self.crossing.error_feedback,
         )
 
     def _joined(self) -> Group:
@@ -140,12 +161,12 @@ class PlannedCalls:
         plan = self._source if isinstance(self._source, Plan) else None
         network = self._source if isinstance(self._source, Topology) else None
         named = _named(network, self._meeting)
-        timeout_s = self._members.timeout.total_seconds()
+        timeout_s, wire = self._members.timeout.total_seconds(), self.crossing.wire
         if self._transport == "torch":
             connections = Connections(silence_s=timeout_s)
-            return join(self._meeting, plan, named, connections=connections, engine=self._engine)
+            return join(self._meeting, plan, named, connections=connections, engine=self._engine, wire=wire)
         connections = Connections(operation_s=timeout_s)
-        return join(self._meeting, plan, named, connections=connections, adapt=self._adapt)
+        return join(self._meeting, plan, named, connections=connections, adapt=self._adapt, wire=wire)
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
         members = self._members

@@ -24,6 +24,8 @@ class Status(NamedTuple):
         wraps: The backends to which everything else is passed on.
         reason: The reason why nothing is planned; empty if something is.
         adapt: Whether the plan follows links that change: False, True (with its own algorithm) or `auto`.
+        wire: The type in which sums of float32 and bfloat16 cross lines; None if they cross as they are.
+        error_feedback: Whether what this takes from tensors is kept.
 
     Example:
         >>> from treefold.torch import Status
@@ -40,15 +42,19 @@ class Status(NamedTuple):
     wraps: str
     reason: str
     adapt: bool | str = False
+    wire: str | None = None
+    error_feedback: bool = False
 
     def __str__(self) -> str:
         if self.algorithm is None:
             return f"treefold plans nothing, all goes to {self.wraps}: {self.reason}"
         follows = {True: ", following links that change", "auto": ", following links that change by any algorithm"}
+        crosses = "" if self.wire is None else f", sums across lines as {self.wire}"
+        crosses += " with error feedback" if self.error_feedback else ""
         return (
             f"treefold plans CPU tensors of {format_size(self.least_bytes)} or more with {self.algorithm} on network "
-            f"'{self.network}' ({self.ranks} ranks), over {self.transport}{follows.get(self.adapt, '')}; all else goes "
-            f"to {self.wraps}"
+            f"'{self.network}' ({self.ranks} ranks), over {self.transport}{follows.get(self.adapt, '')}{crosses}; all "
+            f"else goes to {self.wraps}"
         )
 
 

@@ -10,17 +10,22 @@ use treefold::run::operation::{Operation, Progress};
 use treefold::run::tcp::{self, Failure, Timeouts};
 
 use super::Program;
+use super::operation::begun;
 use super::recording::{Recorder, Recording};
 use super::turns::Turns;
 use crate::{interruptible, raise};
+
+/// The arrays of an operation: its vector, the room for its result if that is elsewhere, and what rounding has taken
+/// from each element if it is kept.
+#[derive(FromPyObject)]
+pub struct Arrays(Py<PyArray1<u8>>, Option<Py<PyArray1<u8>>>, Option<Py<PyArray1<f32>>>);
 
 /// An operation in flight.
 pub struct Flight {
     /// Its number among all operations.
     pub number: u32,
     pub program: Py<Program>,
-    vector: Py<PyArray1<u8>>,
-    result: Option<Py<PyArray1<u8>>>,
+    arrays: Arrays,
     recording: Option<(Py<Recording>, Recorder)>,
     scratch: Vec<u64>,
     progress: Option<Progress>,
@@ -28,43 +33,42 @@ pub struct Flight {
 }
 
 impl Flight {
-    pub fn new(
-        program: Py<Program>,
-        vector: Py<PyArray1<u8>>,
-        result: Option<Py<PyArray1<u8>>>,
-        recording: Option<Py<Recording>>,
-        timeouts: Timeouts,
-    ) -> Self {
+    pub fn new(program: Py<Program>, arrays: Arrays, recording: Option<Py<Recording>>, timeouts: Timeouts) -> Self {
         let recording = recording.map(|keeper| {
             let mut recorder = keeper.get().recorder();
             recorder.prepare(&program.get().0);
             (keeper, recorder)
         });
-        Self { number: 0, program, vector, result, recording, scratch: Vec::new(), progress: None, timeouts }
+        Self { number: 0, program, arrays, recording, scratch: Vec::new(), progress: None, timeouts }
     }
 
     /// Checks the arguments and begins the operation, with scratch space of an earlier one.
     pub fn begin(&mut self, py: Python<'_>, number: Number, operator: Operator, scratch: Vec<u64>) -> PyResult<()> {
         self.scratch = scratch;
-        let Self { program, vector, result, scratch, .. } = self;
+        let Self { program, arrays, scratch, .. } = self;
         let program = &program.get().0;
-        if let Some(result) = result {
-            let (room, bytes) = (result.bind(py).try_readonly()?.as_slice()?.len(), program.result_bytes());
-            if room != bytes {
-                return Err(raise(Error::new(format!("the result has {bytes} bytes, but there is room for {room}"))));
-            }
+        let mut lent = arrays.lend(py)?;
+        let Memory { vector, result, residual } = lent.memory()?;
+        let bytes = program.result_bytes();
+        if let Some(room) = result.map(|result| result.len()).filter(|&room| room != bytes) {
+            return Err(raise(Error::new(format!("the result has {bytes} bytes, but there is room for {room}"))));
         }
-        let mut vector = vector.bind(py).try_readwrite()?;
-        let vector = vector.as_slice_mut()?;
-        let begun = py.detach(|| Operation::new(program, number, operator, vector, scratch).map(Operation::suspend));
+        let begun = py.detach(|| begun(program, number, operator, vector, scratch, residual).map(Operation::suspend));
         self.progress = Some(begun.map_err(raise)?);
         Ok(())
     }
 
     /// Resumes the operation on memory that Python has lent.
-    fn resume<'a>(&'a mut self, vector: &'a mut [u8]) -> treefold::error::Result<Operation<'a>> {
+    fn resume<'a>(
+        &'a mut self,
+        vector: &'a mut [u8],
+        residual: Option<&'a mut [f32]>,
+    ) -> treefold::error::Result<Operation<'a>> {
         let progress = self.progress.take().expect("it was suspended");
-        let operation = Operation::resume(&self.program.get().0, vector, &mut self.scratch, progress)?;
+        let mut operation = Operation::resume(&self.program.get().0, vector, &mut self.scratch, progress)?;
+        if let Some(residual) = residual {
+            operation = operation.feeding_back(residual)?;
+        }
         Ok(match &mut self.recording {
             Some((_, recorder)) => operation.recorded(recorder),
             None => operation,
@@ -105,14 +109,11 @@ impl Flights {
         turns: &Turns,
         until: &(dyn Fn() -> bool + Sync),
     ) -> PyResult<()> {
-        let mut lent = Vec::new();
-        for flight in &self.flights {
-            let result = flight.result.as_ref().map(|result| result.bind(py).try_readwrite()).transpose()?;
-            lent.push((flight.vector.bind(py).try_readwrite()?, result));
-        }
+        let mut lent: Vec<Lent<'_>> =
+            self.flights.iter().map(|flight| flight.arrays.lend(py)).collect::<PyResult<_>>()?;
         let mut ended = 0;
         let driven = {
-            let memory = slices(&mut lent)?;
+            let memory = lent.iter_mut().map(Lent::memory).collect::<PyResult<_>>()?;
             let (flights, ended) = (&mut self.flights, &mut ended);
             interruptible(py, |go_on| {
                 let mut go_on = || go_on() && turns.may_go_on();
@@ -129,19 +130,39 @@ impl Flights {
     }
 }
 
-/// The memory of an operation: its vector, and the room for its result if that is elsewhere.
-type Memory<'a> = (&'a mut [u8], Option<&'a mut [u8]>);
+/// The arrays of an operation while Python lends them.
+struct Lent<'py> {
+    vector: PyReadwriteArray1<'py, u8>,
+    result: Option<PyReadwriteArray1<'py, u8>>,
+    residual: Option<PyReadwriteArray1<'py, f32>>,
+}
 
-/// Arrays that Python has lent, as [`Memory`] needs them.
-type Lent<'py> = (PyReadwriteArray1<'py, u8>, Option<PyReadwriteArray1<'py, u8>>);
+/// Their memory.
+struct Memory<'a> {
+    vector: &'a mut [u8],
+    result: Option<&'a mut [u8]>,
+    residual: Option<&'a mut [f32]>,
+}
 
-fn slices<'a>(lent: &'a mut [Lent<'_>]) -> PyResult<Vec<Memory<'a>>> {
-    let mut memory = Vec::with_capacity(lent.len());
-    for (vector, result) in lent {
-        let result = result.as_mut().map(|result| result.as_slice_mut()).transpose()?;
-        memory.push((vector.as_slice_mut()?, result));
+impl Arrays {
+    fn lend<'py>(&self, py: Python<'py>) -> PyResult<Lent<'py>> {
+        let Self(vector, result, residual) = self;
+        Ok(Lent {
+            vector: vector.bind(py).try_readwrite()?,
+            result: result.as_ref().map(|result| result.bind(py).try_readwrite()).transpose()?,
+            residual: residual.as_ref().map(|residual| residual.bind(py).try_readwrite()).transpose()?,
+        })
     }
-    Ok(memory)
+}
+
+impl Lent<'_> {
+    fn memory(&mut self) -> PyResult<Memory<'_>> {
+        Ok(Memory {
+            vector: self.vector.as_slice_mut()?,
+            result: self.result.as_mut().map(|result| result.as_slice_mut()).transpose()?,
+            residual: self.residual.as_mut().map(|residual| residual.as_slice_mut()).transpose()?,
+        })
+    }
 }
 
 /// Works on operations as [`Flights::drive`] does; `ended` counts those that have ended.
@@ -156,8 +177,8 @@ fn work(
 ) -> treefold::error::Result<()> {
     let known: Vec<(u32, Timeouts)> = flights.iter().map(|flight| (flight.number, flight.timeouts)).collect();
     let (mut operations, mut results) = (Vec::new(), Vec::new());
-    for (flight, (vector, result)) in flights.iter_mut().zip(memory) {
-        operations.push(flight.resume(vector)?);
+    for (flight, Memory { vector, result, residual }) in flights.iter_mut().zip(memory) {
+        operations.push(flight.resume(vector, residual)?);
         results.push(result);
     }
     let mut interruption = Ok(());

@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mio::Waker;
-use numpy::PyArray1;
 use pyo3::prelude::*;
 use treefold::number::{Number, Operator};
 use treefold::run::tcp::{self, Failure, Pair, Timeouts};
 use treefold::topology::NodeId;
 
 use super::Program;
-use super::flights::{Flight, Flights};
+use super::flights::{Arrays, Flight, Flights};
 use super::recording::Recording;
 use super::turns::{Turn, Turns};
 use crate::{interruptible, raise};
@@ -150,32 +149,30 @@ impl Mesh {
         interruptible(py, |go_on| self.locked().mesh.connect(&peers, timeout, dead_after, go_on))
     }
 
-    /// Begin an operation on `vector` in place behind those in flight, which copies the result to `result` if one is
-    /// given; return its number. If it `waits`, it sends nothing before those before it are done here. A recording gets
-    /// to know when messages left and came.
+    /// Begin an operation behind those in flight, on a vector in place; return its number. The other arrays are the
+    /// room for its result, if that is to be copied, and a residual for error feedback. If it `waits`, it sends nothing
+    /// before those before it are done here. A recording gets to know when messages left and came. `waits_s` are the
+    /// seconds of silence, and those of the whole operation, that are waited for other ranks.
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-    #[pyo3(signature = (program, vector, number, operator, silence_s, operation_s=None, result=None, recording=None,
-                        waits=false))]
+    #[pyo3(signature = (program, arrays, number, operator, waits_s, recording=None, waits=false))]
     fn start(
         &self,
         py: Python<'_>,
         program: Py<Program>,
-        vector: Py<PyArray1<u8>>,
+        arrays: Arrays,
         number: &str,
         operator: &str,
-        silence_s: f64,
-        operation_s: Option<f64>,
-        result: Option<Py<PyArray1<u8>>>,
+        waits_s: (f64, Option<f64>),
         recording: Option<Py<Recording>>,
         waits: bool,
     ) -> PyResult<u32> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
-        let silence = Duration::from_secs_f64(silence_s);
-        let timeouts = Timeouts { silence, operation: operation_s.map(Duration::from_secs_f64) };
+        let silence = Duration::from_secs_f64(waits_s.0);
+        let timeouts = Timeouts { silence, operation: waits_s.1.map(Duration::from_secs_f64) };
         let turn = py.detach(|| self.turn());
         let mut held = self.held(turn);
         let Inner { mesh, flights } = &mut *held;
-        let mut flight = Flight::new(program, vector, result, recording, timeouts);
+        let mut flight = Flight::new(program, arrays, recording, timeouts);
         flight.begin(py, number, operator, flights.spare())?;
         mesh.begin(&flight.program.get().0, number, operator, waits);
         flight.number = mesh.sequence();
@@ -223,7 +220,8 @@ impl Mesh {
         }
     }
 
-    /// Serve each connection once, as `idle` does, but ahead of other threads that idle; not if an operation is in flight.
+    /// Serve each connection once, as `idle` does, but ahead of other threads that idle. Operations in flight do that
+    /// themselves.
     fn serve_once(&self, py: Python<'_>) {
         py.detach(|| {
             let mut held = self.locked();

@@ -3,12 +3,12 @@
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use treefold::bail;
-use treefold::error::Error;
+use treefold::error::{Error, Result};
 use treefold::number::{Number, Operator};
 use treefold::plan::schedule::TransferId;
 use treefold::run::message::Message;
 use treefold::run::operation::{self, Progress};
-use treefold::run::program::PeerId;
+use treefold::run::program::{self, PeerId};
 
 use super::Program;
 use crate::raise;
@@ -28,8 +28,24 @@ fn transfer(message: &[u8]) -> Option<TransferId> {
 pub struct Operation {
     program: Py<Program>,
     vector: Py<PyArray1<u8>>,
+    residual: Option<Py<PyArray1<f32>>>,
     scratch: Vec<u64>,
     progress: Option<Progress>,
+}
+
+/// Begins an operation, with error feedback if there is a residual.
+pub fn begun<'a>(
+    program: &'a program::Program,
+    number: Number,
+    operator: Operator,
+    vector: &'a mut [u8],
+    scratch: &'a mut Vec<u64>,
+    residual: Option<&'a mut [f32]>,
+) -> Result<operation::Operation<'a>> {
+    match residual {
+        Some(residual) => operation::Operation::with_feedback(program, number, operator, vector, scratch, residual),
+        None => operation::Operation::new(program, number, operator, vector, scratch),
+    }
 }
 
 impl Operation {
@@ -37,14 +53,19 @@ impl Operation {
     fn with<T: Send>(
         &mut self,
         py: Python<'_>,
-        work: impl FnOnce(&mut operation::Operation<'_>) -> treefold::error::Result<T> + Send,
+        work: impl FnOnce(&mut operation::Operation<'_>) -> Result<T> + Send,
     ) -> PyResult<T> {
         let mut vector = self.vector.bind(py).try_readwrite()?;
+        let mut residual = self.residual.as_ref().map(|residual| residual.bind(py).try_readwrite()).transpose()?;
+        let residual = residual.as_mut().map(|residual| residual.as_slice_mut()).transpose()?;
         let (vector, progress) = (vector.as_slice_mut()?, self.progress.take().expect("it was suspended"));
         let (program, scratch) = (&self.program.get().0, &mut self.scratch);
         let (result, progress) = py
             .detach(|| {
                 let mut operation = operation::Operation::resume(program, vector, scratch, progress)?;
+                if let Some(residual) = residual {
+                    operation = operation.feeding_back(residual)?;
+                }
                 let result = work(&mut operation);
                 Ok((result, operation.suspend()))
             })
@@ -61,12 +82,14 @@ impl Operation {
 #[pymethods]
 impl Operation {
     #[new]
+    #[pyo3(signature = (program, vector, number, operator, residual=None))]
     fn new(
         py: Python<'_>,
         program: Py<Program>,
         vector: Py<PyArray1<u8>>,
         number: &str,
         operator: &str,
+        residual: Option<Py<PyArray1<f32>>>,
     ) -> PyResult<Self> {
         let (number, operator): (Number, Operator) = (number.parse().map_err(raise)?, operator.parse().map_err(raise)?);
         let core = &program.get().0;
@@ -74,9 +97,11 @@ impl Operation {
         let progress = {
             let mut vector = vector.bind(py).try_readwrite()?;
             let vector = vector.as_slice_mut()?;
-            operation::Operation::new(core, number, operator, vector, &mut scratch).map_err(raise)?.suspend()
+            let mut residual = residual.as_ref().map(|residual| residual.bind(py).try_readwrite()).transpose()?;
+            let residual = residual.as_mut().map(|residual| residual.as_slice_mut()).transpose()?;
+            begun(core, number, operator, vector, &mut scratch, residual).map_err(raise)?.suspend()
         };
-        Ok(Self { program, vector, scratch, progress: Some(progress) })
+        Ok(Self { program, vector, residual, scratch, progress: Some(progress) })
     }
 
     /// Return whether a message waits to be sent to the peer with this index.

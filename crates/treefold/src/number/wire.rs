@@ -20,6 +20,7 @@
 //! Cost: a few passes over a block in the caches, in loops without branches, which compilers vectorize.
 
 mod codes;
+mod feedback;
 
 use std::str::FromStr;
 
@@ -31,6 +32,7 @@ use super::{Combine, Number};
 use crate::bail;
 use crate::error::{Error, Result, named};
 use codes::{Float8, Int8};
+pub use feedback::give_back;
 
 /// How many numbers a block has; the last one of a range may have fewer.
 pub const BLOCK: usize = 256;

@@ -7,6 +7,7 @@
 //! Cost: a few dozen nanoseconds a task, besides the bytes.
 
 mod crossing;
+mod feedback;
 mod places;
 
 use std::cmp::Reverse;
@@ -86,6 +87,8 @@ pub struct Operation<'a> {
     scratch: &'a mut [u8],
     progress: Progress,
     recording: Option<&'a mut Recording>,
+    /// What rounding has taken from each element; `None` if it is not kept.
+    residual: Option<&'a mut [f32]>,
 }
 
 /// The place of the next bytes of a message.
@@ -111,14 +114,18 @@ impl<'a> Operation<'a> {
         scratch: &'a mut Vec<u64>,
     ) -> Result<Self> {
         let progress = Progress::new(program, number, operator)?;
-        let mut operation = Self::resume(program, vector, scratch, progress)?;
-        for task in TaskId::first(program.tasks.len()) {
+        Ok(Self::resume(program, vector, scratch, progress)?.begun())
+    }
+
+    /// Starts all tasks that wait for nothing.
+    fn begun(mut self) -> Self {
+        for task in TaskId::first(self.program.tasks.len()) {
             // A task that waits for others is released by them.
-            if program.waits[task] == 0 {
-                operation.release(task);
+            if self.program.waits[task] == 0 {
+                self.release(task);
             }
         }
-        Ok(operation)
+        self
     }
 
     /// Resumes an operation that was suspended, on the same memory.
@@ -142,7 +149,7 @@ impl<'a> Operation<'a> {
         }
         scratch.resize(scratch.len().max(program.scratch_bytes.div_ceil(8)), 0);
         let scratch = &mut bytemuck::cast_slice_mut(scratch)[..program.scratch_bytes];
-        Ok(Self { program, vector, scratch, progress, recording: None })
+        Ok(Self { program, vector, scratch, progress, recording: None, residual: None })
     }
 
     /// Records from now on when messages leave and come; the recording is prepared for this program.

@@ -84,6 +84,9 @@ pub struct Program {
     /// Whether each task carries values that are no partial sums, and so end alike on several ranks. Copies within the
     /// rank's memory do so if numbers cross lines in another type, and results are sent from the copy.
     pub(super) is_final: Vec<bool>,
+    /// How far the places of each task's pieces are behind those of the same elements in the vector: 0 unless they are
+    /// scratch space. Only known of all-reduces whose numbers cross lines in another type.
+    pub(super) offset: Vec<usize>,
     /// The place to which each task within the rank's memory writes.
     pub(super) local_target: HashMap<TaskId, usize>,
     /// How many tasks each task waits for.
@@ -312,6 +315,7 @@ impl Program {
             peers,
             turn: turns(plan, schedule, &own),
             transfers: schedule.len(),
+            offset: Vec::new(),
             is_final: own.iter().map(|&id| schedule.op[id] == Op::Copy).collect(),
             local_target,
             waits,

@@ -28,7 +28,13 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ),
     ("sim", &["error", "ids", "units", "random", "number", "options", "topology", "plan"]),
     ("run", &["error", "ids", "units", "number", "topology", "plan"]),
-    ("auto", &["error", "ids", "units", "random", "options", "topology", "bound", "plan", "planners", "sim"]),
+    (
+        "auto",
+        &[
+            "error", "ids", "units", "random", "number", "options", "topology", "bound", "plan", "planners", "sim",
+            "run",
+        ],
+    ),
 ];
 
 /// Macros that stand at the crate's root, and the module that they belong to.

@@ -39,6 +39,7 @@ mod readers;
 mod relabelled;
 mod rivals;
 mod run;
+mod run_feedback;
 mod run_wire;
 mod steps;
 mod together;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::{Operation, place};
+use super::{Operation, feedback, place};
 use crate::number::wire::{BLOCK, Wire};
 use crate::run::program::{Program, Task, TaskId};
 
@@ -75,7 +75,12 @@ impl Operation<'_> {
     pub(super) fn round_result(&mut self, task: TaskId, piece: Range<usize>) {
         if let Some(wire) = self.program.wire.filter(|_| self.program.is_final[task]) {
             let number = self.progress.number;
-            wire.round(number, self.place(piece));
+            let residual = feedback::part_of(&mut self.residual, self.program, task, &piece);
+            let values = place(self.vector, self.scratch, piece);
+            match residual {
+                Some(residual) => wire.round_with_feedback(number, values, residual),
+                None => wire.round(number, values),
+            }
         }
     }
 
@@ -83,7 +88,13 @@ impl Operation<'_> {
     pub(super) fn encode(&mut self, wire: Wire, task: TaskId, from: usize, target: &mut [u8]) {
         let (number, is_final) = (self.progress.number, self.program.is_final[task]);
         for segment in segments(self.program, wire, task, from, target.len()) {
-            let (values, target) = (self.place(segment.place), &mut target[segment.bytes]);
+            let target = &mut target[segment.bytes];
+            let residual = feedback::part_of(&mut self.residual, self.program, task, &segment.place);
+            let values = place(self.vector, self.scratch, segment.place);
+            if let Some(residual) = residual {
+                wire.encode_with_feedback(number, values, target, residual);
+                continue;
+            }
             wire.encode(number, values, target);
             if is_final {
                 wire.decode(number, target, values);

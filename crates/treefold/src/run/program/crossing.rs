@@ -14,6 +14,9 @@ use crate::plan::schedule::{BufferId, Csr, Op, Schedule, TransferId};
 use crate::plan::{Collective, Plan};
 use crate::units::Time;
 
+/// A cost of messages, in picoseconds, with which schedules have few chunks.
+const COARSE: u64 = 1_000_000_000;
+
 impl Program {
     /// Lowers a plan for numbers that cross lines as `wire`, or as they are where the ranks would not end alike.
     pub(super) fn lower_as(
@@ -32,6 +35,12 @@ impl Program {
         Ok((Self::lower(plan, elements, element_bytes, overhead)?, None))
     }
 
+    /// Returns whether numbers can cross lines as `wire` in a plan, as all ranks end alike.
+    pub fn carries(plan: &Plan, wire: Wire, elements: u64) -> bool {
+        let schedule = Self::lower(plan, elements, wire.element_bytes() as u64, Time::from_picoseconds(COARSE));
+        schedule.is_ok_and(|schedule| ends_alike(plan, &schedule))
+    }
+
     /// Lets the numbers cross lines as `wire`.
     pub(super) fn crossing(mut self, wire: Option<Wire>, schedule: &Schedule) -> Self {
         if wire.is_none() {
@@ -47,6 +56,7 @@ impl Program {
             op => carries_results(op),
         };
         self.is_final = self.transfer.iter().map(is_final).collect();
+        self.offset = self.offsets(schedule);
         let mut cut_pieces = Csr::default();
         for (task, &id) in TaskId::first(self.tasks.len()).zip(&self.transfer) {
             let pieces = self.pieces.row(task).iter().zip(schedule.pieces.row(id));
@@ -58,6 +68,19 @@ impl Program {
         let sends: Vec<usize> = TaskId::first(self.tasks.len()).filter(is_send).map(|task| self.bytes(task)).collect();
         self.mean_bytes = sends.iter().sum::<usize>() / sends.len().max(1);
         self
+    }
+
+    /// Returns for each task how far the places of its pieces are behind those of the same elements in the vector. Only
+    /// in an all-reduce all data belong to elements of the vector.
+    fn offsets(&self, schedule: &Schedule) -> Vec<usize> {
+        if self.collective != Collective::AllReduce {
+            return Vec::new();
+        }
+        let offset = |(task, &id): (TaskId, &TransferId)| {
+            let (places, pieces) = (self.pieces.row(task), schedule.pieces.row(id));
+            places.first().map_or(0, |place| place.start - (pieces[0].start * self.element_bytes) as usize)
+        };
+        TaskId::first(self.tasks.len()).zip(&self.transfer).map(offset).collect()
     }
 
     /// Returns the bytes of a piece as it crosses lines.
