@@ -57,7 +57,7 @@ import ctypes, json, socket, struct, time
 nothing = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
 
 def cut(peer):
-    port = int(joined.transport._addresses[peer].rpartition(":")[2])
+    port = int(joined.transport.addresses[peer].rpartition(":")[2])
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
             line = socket.socket(fileno=os.dup(descriptor))

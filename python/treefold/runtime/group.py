@@ -1,6 +1,7 @@
 """Joined workers: each holds its own array, and together they run plans on them."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from treefold.errors import TreefoldError
 from treefold.runtime import exchange
 from treefold.runtime.arrays import block, check_array, number_of, wire_for
 from treefold.runtime.control import ControlMessage
+from treefold.runtime.networks import Pair
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.threads import Array
@@ -39,7 +41,7 @@ class Group:
     """
 
     def __init__(self, worker: int, plan: Plan, mapping: RankMapping, transport: Transport) -> None:
-        """Connect to the other workers, which do the same.
+        """Hold a worker's place in a group whose workers are connected as the plan needs it.
 
         Args:
             worker: This worker's number in the rendezvous.
@@ -47,16 +49,12 @@ class Group:
             mapping: Which worker is which rank of the plan.
             transport: The transport that carries messages.
 
-        Raises:
-            TreefoldError: If a worker cannot be reached.
-
         """
         self.worker, self.size = worker, len(mapping.rank_of_worker)
         self.mapping, self.rank = mapping, mapping.rank_of_worker[worker]
         self.transport = transport
         self._plans = GroupPlans(plan, self.rank, transport.message_s)
         self._is_closed = False
-        transport.connect(plan)
 
     @property
     def plan(self) -> Plan:
@@ -393,18 +391,34 @@ class Group:
             raise TreefoldError("the array must be C-contiguous and writeable; pass np.ascontiguousarray(array)")
         view = array.reshape(-1).view(np.uint8)
         out = None if result is None else result.reshape(-1).view(np.uint8)
-        self._reach(plan)
+        plan = self._reach(plan)
         operation = Operation(view, kind, op, out, wire_for(wire, kind))
         self._execute(plan, operation, array.size if elements is None else elements, array.itemsize)
 
-    def _reach(self, plan: Plan) -> None:
-        """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once."""
-        if plan is self.plan or self.transport.reaches(plan):
-            return
-        # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so workers
-        # that disagree on what they call are told so.
-        self.run(self.plan, np.zeros(1, np.uint8), "bxor")
-        self.transport.connect(plan)
+    def _reach(self, plan: Plan) -> Plan:
+        """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once.
+
+        Returns:
+            The plan, or one that goes round the pairs that cannot connect.
+
+        """
+        while not (plan is self.plan or self.transport.reaches(plan)):
+            # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so
+            # workers that disagree on what they call are told so.
+            self.run(self.plan, np.zeros(1, np.uint8), "bxor")
+            missed = self.transport.connect(plan)
+            failed = np.array([pair in missed for pair in plan.pairs], np.uint8)
+            self.run(self.plan, failed, "bor")
+            if not failed.any():
+                break
+            pairs = [pair for pair, has_failed in zip(plan.pairs, failed, strict=True) if has_failed]
+            warnings.warn(f"{self.mapping.describe_pairs(pairs)} cannot connect; plans go round them", stacklevel=3)
+            plan = self._plans.around(plan, pairs, self.mapping)
+        return plan
+
+    def avoid(self, pairs: Collection[Pair]) -> None:
+        """Go round these pairs of ranks, which cannot connect; only treefold itself calls it."""
+        self._plans.apart |= set(pairs)
 
     def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         self.transport.run(self._plans.program(plan, elements, element_bytes, operation.wire), operation)

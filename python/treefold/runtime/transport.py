@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold._core import Plan, Program
+from treefold.runtime.networks import Pair
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -33,11 +34,14 @@ class Transport(Protocol):
     def message_s(self) -> float:
         """The cost of sending or receiving a message besides its bytes, in seconds; it decides how small chunks are."""
 
-    def connect(self, plan: Plan) -> None:
+    def connect(self, plan: Plan) -> dict[Pair, str]:
         """Connect to the ranks that `plan` needs; all ranks call this together.
 
+        Returns:
+            The pairs of this rank that could not connect, and why.
+
         Raises:
-            TreefoldError: If a rank cannot be reached.
+            TreefoldError: If a rank is not of this group.
 
         """
 

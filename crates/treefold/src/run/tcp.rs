@@ -8,11 +8,13 @@
 
 mod between;
 mod callers;
+mod calls;
 mod connection;
 mod control;
 mod faults;
 mod frame;
 mod join;
+mod listener;
 mod probe;
 mod proof;
 mod reunion;
@@ -25,7 +27,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
 use mio::{Events, Poll, Token, Waker};
 
 use super::operation::Operation;
@@ -44,6 +45,7 @@ pub use faults::{Failure, Pair};
 pub use frame::Signature;
 use frame::{Frame, Kind};
 pub use join::message_cost;
+use listener::Listener;
 pub use proof::KEY_BYTES;
 use proof::Key;
 use reunion::Reunions;
@@ -81,10 +83,12 @@ pub struct Mesh {
     rank: NodeId,
     poll: Poll,
     waker: Arc<Waker>,
-    listener: TcpListener,
+    /// Where this rank listens, if it does.
+    listener: Option<Listener>,
     key: Key,
     /// What connections are encrypted with, if they are.
     credentials: Option<Credentials>,
+    /// Where this rank is reached; the port is 0 if it is not.
     address: SocketAddr,
     /// The connection to each rank.
     connections: Vec<Option<Connection>>,
@@ -152,7 +156,7 @@ impl Mesh {
     /// # let line = Arc::new(from_spec("line:2", None, None)?);
     /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
     /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
-    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), &[7; 32]);
+    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), Some(0), &[7; 32]);
     /// let mut meshes = [listen(NodeId(0))?, listen(NodeId(1))?];
     /// let peers = [(NodeId(0), meshes[0].address()), (NodeId(1), meshes[1].address())];
     /// let mut vectors = [[1; 4], [2; 4]];
