@@ -104,16 +104,27 @@ def _checked(plan: Plan, apart: Mapping[Pair, str], mapping: RankMapping) -> Pla
 def _around(plan: Plan, apart: Mapping[Pair, str], mapping: RankMapping) -> Plan:
     """Return a plan like this one that does not use pairs that cannot connect."""
     network = without_pairs(plan.topology, apart, mapping)
-    for algorithm in (None, "auto", *_ALONG_LINKS):
-        with suppress(MisfitError):
-            made = replan(plan, network, algorithm).plan
-            if apart.keys().isdisjoint(made.pairs):
-                return made
+    for joined in (network, *_without_relays(network)):
+        for algorithm in (None, "auto", *_ALONG_LINKS):
+            with suppress(MisfitError):
+                made = replan(plan, joined, algorithm).plan
+                if apart.keys().isdisjoint(made.pairs):
+                    return made
     pairs = sorted(apart)
     raise PeerError(
         f"no plan for network '{plan.topology.name}' goes round {mapping.describe_pairs(pairs)}, who cannot connect "
         f"({apart[pairs[0]]}); {REMEDY}"
     )
+
+
+def _without_relays(network: Topology) -> list[Topology]:
+    """Return the network without its relays, if it has some and does without: two ranks connect past a relay."""
+    if len(network.accelerator_names) == network.ranks:
+        return []
+    try:
+        return [network.without_relays()]
+    except TreefoldError:
+        return []
 
 
 def without_pairs(network: Topology, apart: Mapping[Pair, str], mapping: RankMapping) -> Topology:

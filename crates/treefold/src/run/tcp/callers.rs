@@ -146,12 +146,17 @@ impl Call {
     }
 
     fn with_one(&self, claim: Claim, mut socket: TcpStream) -> io::Result<Line> {
+        let mut cut_short = None;
         loop {
             let mut line = Line::call(socket, self.rank, self.credentials.as_ref())?;
             match self.introduce(&mut line, claim) {
                 Ok(()) => return Ok(line),
-                Err(error) if !was_cut_short(&error) || Instant::now() + AGAIN > self.deadline => return Err(error),
-                Err(_) => thread::sleep(AGAIN),
+                Err(error) if is_refusal(&error) => return Err(error),
+                Err(error) if was_cut_short(&error) && Instant::now() + AGAIN < self.deadline => {
+                    cut_short = Some(error);
+                    thread::sleep(AGAIN);
+                }
+                Err(error) => return Err(cut_short.unwrap_or(error)),
             }
             socket = self.dial(self.deadline)?;
         }
