@@ -95,7 +95,7 @@ except runtime.RankLostError as lost:
 """
 
 
-def run(script, network="torus:2x2", dead=(), algorithm="packing"):
+def run(script, network="torus:2x2", dead=(), algorithm="packing", silent=()):
     """Return what each worker printed last, or None where it printed nothing."""
     ranks = treefold.topology(network).ranks
     env = os.environ | {
@@ -106,7 +106,8 @@ def run(script, network="torus:2x2", dead=(), algorithm="packing"):
     env |= {"NETWORK": network, "DEAD": json.dumps(dead), "ALGORITHM": algorithm}
     command = [sys.executable, "-c", WORKER + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    workers = [subprocess.Popen(command, env=env | {"RANK": str(rank)}, **pipes) for rank in range(ranks)]
+    own = [{"RANK": str(rank)} | ({"TREEFOLD_PORT": "none"} if rank in silent else {}) for rank in range(ranks)]
+    workers = [subprocess.Popen(command, env=env | each, **pipes) for each in own]
     try:
         told = [worker.communicate(timeout=60) for worker in workers]
     finally:
@@ -129,11 +130,15 @@ def test_all_ranks_switch_between_the_same_operations(algorithm):
     assert changed[0][:4] == [False] * 4 and changed[0][-1]
 
 
-def test_a_cut_pair_comes_back_and_may_be_cut_again():
-    reports = run(CUT, "full:4")
+@pytest.mark.parametrize(("peer", "silent"), [(0, []), (2, [1])], ids=["the higher rank calls", "the lower rank calls"])
+def test_a_cut_pair_comes_back_and_may_be_cut_again(peer, silent):
+    reports = run(CUT.replace("cut(0)", f"cut({peer})"), "full:4", silent=silent)
+    ends = sorted([1, peer])
     for report in reports:
         assert report["right"] and report["count"] == reports[0]["count"]
-        gone, new = ([f"link GPU{one} -> GPU{1 - one} is {state}" for one in (0, 1)] for state in ("gone", "new"))
+        gone, new = (
+            [f"link GPU{one} -> GPU{sum(ends) - one} is {state}" for one in ends] for state in ("gone", "new")
+        )
         assert report["told"] == [*gone, *new, *gone, *new]
 
 
@@ -194,3 +199,4 @@ def test_a_cut_network_is_planned_around_or_named():
         without_links(treefold.topology("line:4"), [(1, 2)])
     with pytest.raises(treefold.TreefoldError, match="which no link of the network joins"):
         without_links(treefold.topology("ring:6"), [(1, 4)])
+

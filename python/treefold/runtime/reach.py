@@ -12,6 +12,7 @@ from itertools import combinations
 
 from treefold._core import Plan, Topology
 from treefold.errors import MisfitError, PeerError, TreefoldError
+from treefold.networks import without_relays
 from treefold.plans import replan
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
@@ -122,7 +123,7 @@ def _without_relays(network: Topology) -> list[Topology]:
     if len(network.accelerator_names) == network.ranks:
         return []
     try:
-        return [network.without_relays()]
+        return [without_relays(network)]
     except TreefoldError:
         return []
 

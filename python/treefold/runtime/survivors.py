@@ -71,6 +71,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
     transport.rest()
     survivors = _Survivors(group, transport, lost.workers)
     survivors.agree(timeout_s)
+    transport.serve()  # two that are not connected hear each other through this worker, also while it is at work
     try:
         meeting = survivors.meeting(timeout_s)
         plan = all_or_none(meeting, lambda: _plan_of(group, survivors.left, options) if meeting.rank == 0 else None)

@@ -102,6 +102,7 @@ class TcpTransport:
 
         """
         self._mesh.name_ranks([self.mapping.describe(rank) for rank in range(self.size)])
+        self._is_resting = False
         self._keeper = threading.Thread(target=self._keep_alive, args=(poll,), name="treefold-idle", daemon=True)
         self._keeper.start()
 
