@@ -136,9 +136,7 @@ def test_a_cut_pair_comes_back_and_may_be_cut_again(peer, silent):
     ends = sorted([1, peer])
     for report in reports:
         assert report["right"] and report["count"] == reports[0]["count"]
-        gone, new = (
-            [f"link GPU{one} -> GPU{sum(ends) - one} is {state}" for one in ends] for state in ("gone", "new")
-        )
+        gone, new = ([f"link GPU{one} -> GPU{sum(ends) - one} is {state}" for one in ends] for state in ("gone", "new"))
         assert report["told"] == [*gone, *new, *gone, *new]
 
 
@@ -199,4 +197,3 @@ def test_a_cut_network_is_planned_around_or_named():
         without_links(treefold.topology("line:4"), [(1, 2)])
     with pytest.raises(treefold.TreefoldError, match="which no link of the network joins"):
         without_links(treefold.topology("ring:6"), [(1, 4)])
-

@@ -1,7 +1,7 @@
 """Proofs between workers: no secret is sent, what was recorded proves nothing, and floods cost nobody a place."""
 
-import re
 import os
+import re
 import selectors
 import socket
 import struct

@@ -79,7 +79,7 @@ class WorkerOptions:
     ] = 60
 
     def check(self, least: int) -> None:
-        """Refuse a bad timeout or port, a `--local` below `least` or too large, and it with `--interface` or `--port`."""
+        """Refuse a bad timeout or port, a `--local` that is too small or large, or with `--interface` or `--port`."""
         from treefold.rendezvous import MOST_WORKERS
         from treefold.rendezvous.identity import listening_port
 

@@ -95,7 +95,9 @@ def _connect(
     own, key = meeting.rank, meeting._key_from([worker["number"] for worker in workers])
     expected = {caller for caller, called in calls if called == own}
     with ThreadPoolExecutor(1) as pool:
-        calling = pool.submit(_call, own, [other for caller, other in calls if caller == own], workers, key, connections)
+        calling = pool.submit(
+            _call, own, [other for caller, other in calls if caller == own], workers, key, connections
+        )
         missing = set() if listener is None else _accept(listener, expected, key, connections)
         errors = calling.result()
     missed = {other: f"{_name(own, workers)} was not reached by {_name(other, workers)}" for other in missing}

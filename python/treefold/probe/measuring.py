@@ -20,7 +20,7 @@ from treefold.probe.connections import agree, close_all, connect_pairs
 from treefold.probe.links import directed_links
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair
 from treefold.probe.settings import Settings
-from treefold.probe.steps import Step, budget, cost, limits, matchings, steps_of
+from treefold.probe.steps import Step, budget, cost, limits, matchings, pairs_of, steps_of
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
 from treefold.text import some
@@ -96,13 +96,11 @@ def measure(
         agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
         _make_names_differ(workers)
         links = directed_links(agreed.links, workers)
-        pairs = sorted({(min(pair), max(pair)) for pair in links})
-        connections, apart = connect_pairs(meeting, listener, pairs, workers)
+        connections, apart = connect_pairs(meeting, listener, pairs_of(links), workers)
     try:
         links = _connected(links, apart, workers)
-        pairs = [pair for pair in pairs if pair not in apart]
-        rounds = matchings(pairs, len(workers)) if agreed.parallel else [[pair] for pair in pairs]
-        steps = steps_of(rounds, links, len(workers))
+        pairs = pairs_of(links)
+        steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
         measured = Measurements(workers, *budget(agreed, steps))
         announce(cost(measured, pairs, steps))
         for connection in connections.values():

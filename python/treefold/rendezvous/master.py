@@ -111,12 +111,12 @@ def from_master(
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
     credentials = own_credentials()
     own_address, name = listening_address(interface), own_name(credentials)
-    listens_at = listening_port(own_port)
+    at_port = listening_port(own_port)
     enter = _serve if rank == 0 else _join
     connection = enter(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job))
     address = own_address or connection.address
     secret = word_bytes(_job(job).word)
-    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials, listens_at)
+    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials, at_port)
     try:
         meeting.exchange(b"")
     except BaseException:

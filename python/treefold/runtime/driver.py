@@ -37,6 +37,11 @@ class EngineTransport:
         """The cost of a message besides its bytes, as in `Transport`."""
         return self.engine.message_s
 
+    @property
+    def apart(self) -> set[Pair]:
+        """The pairs of ranks that cannot connect, of which there are none."""
+        return set()
+
     def connect(self, plan: Plan) -> dict[Pair, str]:
         """Return that no pair failed: the engine reaches all ranks."""
         return {}

@@ -1,7 +1,6 @@
 """Joined workers: each holds its own array, and together they run plans on them."""
 
-import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from treefold.errors import TreefoldError
 from treefold.runtime import exchange
 from treefold.runtime.arrays import block, check_array, number_of, wire_for
 from treefold.runtime.control import ControlMessage
-from treefold.runtime.networks import Pair
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.threads import Array
@@ -53,7 +51,7 @@ class Group:
         self.worker, self.size = worker, len(mapping.rank_of_worker)
         self.mapping, self.rank = mapping, mapping.rank_of_worker[worker]
         self.transport = transport
-        self._plans = GroupPlans(plan, self.rank, transport.message_s)
+        self._plans = GroupPlans(plan, self.rank, transport.message_s, transport.apart)
         self._is_closed = False
 
     @property
@@ -396,29 +394,18 @@ class Group:
         self._execute(plan, operation, array.size if elements is None else elements, array.itemsize)
 
     def _reach(self, plan: Plan) -> Plan:
-        """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once.
-
-        Returns:
-            The plan, or one that goes round the pairs that cannot connect.
-
-        """
+        """Connect to the ranks that a plan needs; return it, or one that goes round those that cannot connect."""
         while not (plan is self.plan or self.transport.reaches(plan)):
             # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so
             # workers that disagree on what they call are told so.
             self.run(self.plan, np.zeros(1, np.uint8), "bxor")
             missed = self.transport.connect(plan)
-            failed = np.array([pair in missed for pair in plan.pairs], np.uint8)
-            self.run(self.plan, failed, "bor")
-            if not failed.any():
+            has_failed = np.array([pair in missed for pair in plan.pairs], np.uint8)
+            self.run(self.plan, has_failed, "bor")
+            if not has_failed.any():
                 break
-            pairs = [pair for pair, has_failed in zip(plan.pairs, failed, strict=True) if has_failed]
-            warnings.warn(f"{self.mapping.describe_pairs(pairs)} cannot connect; plans go round them", stacklevel=3)
-            plan = self._plans.around(plan, pairs, self.mapping)
+            plan = self._plans.around(plan, has_failed, self.mapping)
         return plan
-
-    def avoid(self, pairs: Collection[Pair]) -> None:
-        """Go round these pairs of ranks, which cannot connect; only treefold itself calls it."""
-        self._plans.apart |= set(pairs)
 
     def _execute(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> None:
         self.transport.run(self._plans.program(plan, elements, element_bytes, operation.wire), operation)

@@ -207,11 +207,9 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
 
     transport = TcpTransport(mesh, rank, agreed.mapping, agreed.connections, meeting, addresses, max(costs))
     undo.callback(transport.close)
-    plan, apart = connected_plan(meeting, transport, agreed.plans, bool(adapt))
+    plan = connected_plan(meeting, transport, agreed.plans, bool(adapt))
     make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
-    group = make(meeting.rank, plan, agreed.mapping, transport)
-    group.avoid(apart)
-    return group
+    return make(meeting.rank, plan, agreed.mapping, transport)
 
 
 def _check_tls(have: Sequence[bool], is_tcp: bool) -> None:

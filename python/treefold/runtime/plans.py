@@ -1,5 +1,6 @@
 """The plans of a group, one for each collective, and one rank's programs for them."""
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
@@ -11,10 +12,15 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, PeerError, TreefoldError
 from treefold.runtime.networks import Pair
 from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.transport import Bytes
 
 if TYPE_CHECKING:
     from treefold.blocks import Blocks
 
+ROUND = "cannot connect; plans go round them"
+"""What is said of pairs of workers that are no links."""
+REMEDY = "let one of the two listen (TREEFOLD_PORT), or open its port in the firewalls between them"
+"""What to do about them."""
 _MOST_PROGRAMS = 64
 
 
@@ -25,7 +31,7 @@ class GroupPlans:
     A program is one rank's part of a plan for vectors of one size; the programs that were used last are kept.
     """
 
-    def __init__(self, plan: Plan, rank: int, message_s: float) -> None:
+    def __init__(self, plan: Plan, rank: int, message_s: float, apart: Collection[Pair] = ()) -> None:
         self.all_reduce = plan
         self._rank, self._message_s = rank, message_s
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -33,7 +39,7 @@ class GroupPlans:
         self._has_changed = False
         self._served: set[tuple[str, int]] = set()
         """The collectives, each with its root, whose plans were given."""
-        self.apart: set[Pair] = set()
+        self.apart = set(apart)
         """The pairs of ranks that cannot connect; plans that are made here go round them."""
 
     def plan_for(self, collective: str, root: int = 0) -> Plan:
@@ -45,28 +51,29 @@ class GroupPlans:
         return self._others[key]
 
     def _made(self, plan: Plan) -> Plan:
-        """Return a plan that was made, or one along the trees of the all-reduce if it uses pairs that cannot connect."""
+        """Return a plan that was made, or one along the all-reduce's trees if it uses pairs that cannot connect."""
         if self.apart.isdisjoint(plan.pairs):
             return plan
         return _derived(self.all_reduce, plan.collective, plan.root or 0, plan.blocks)
 
-    def around(self, plan: Plan, pairs: Collection[Pair], mapping: RankMapping) -> Plan:
-        """Return a plan for the same collective that goes round these pairs, too.
+    def around(self, plan: Plan, has_failed: Bytes, mapping: RankMapping) -> Plan:
+        """Return a plan for the same collective that goes round those of its pairs, too, that cannot connect.
 
         Raises:
             TreefoldError: If the plan was given, or there is no other one.
 
         """
+        pairs = [pair for pair, failed in zip(plan.pairs, has_failed, strict=True) if failed]
         self.apart |= set(pairs)
         key = (plan.collective, plan.root or 0)
         if key not in self._served:
             self._others.pop(key, None)
             with suppress(MisfitError):
                 made = self.plan_for(*key)
+                warnings.warn(f"{mapping.describe_pairs(pairs)} {ROUND}", stacklevel=4)
                 return made if plan.blocks is None else made.with_blocks(plan.blocks)
         raise PeerError(
-            f"the plan of {plan.collective} joins {mapping.describe_pairs(pairs)}, who cannot connect; let one of the "
-            "two listen (TREEFOLD_PORT), or open its port in the firewalls between them"
+            f"the plan of {plan.collective} joins {mapping.describe_pairs(pairs)}, who cannot connect; {REMEDY}"
         )
 
     def serve(self, plan: Plan) -> None:

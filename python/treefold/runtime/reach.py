@@ -6,7 +6,7 @@ connect them, worker 0 plans anew on the network without those that failed, and 
 """
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
 
@@ -18,11 +18,10 @@ from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.agreement import AgreedPlans, shared_plan
 from treefold.runtime.networks import Pair, direct_pairs, pair_of
+from treefold.runtime.plans import REMEDY, ROUND
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.tcp import TcpTransport
 from treefold.text import visible
-
-REMEDY = "let one of the two listen (TREEFOLD_PORT), or open its port in the firewalls between them"
 
 _REPORT: list[validation.Schema] = [(validation.is_count, validation.is_count, str)]
 """The schema of what each worker says of the ranks that it did not reach."""
@@ -30,9 +29,7 @@ _ALONG_LINKS = ("forest", "multitree")
 """Algorithms in whose plans ranks send to those to which a link joins them."""
 
 
-def connected_plan(
-    meeting: Rendezvous, transport: TcpTransport, agreed: AgreedPlans, keeps_idle: bool
-) -> tuple[Plan, set[Pair]]:
+def connected_plan(meeting: Rendezvous, transport: TcpTransport, agreed: AgreedPlans, keeps_idle: bool) -> Plan:
     """Connect the workers as a plan needs it; all workers call this together.
 
     Args:
@@ -42,7 +39,7 @@ def connected_plan(
         keeps_idle: Whether links that the plan does not use are connected, too.
 
     Returns:
-        The plan, all of whose pairs are connected, and the pairs that are known not to connect.
+        The plan, all of whose pairs are connected; `transport.apart` then has the pairs that do not connect.
 
     Raises:
         TreefoldError: On every worker, if no plan goes round the pairs that cannot connect, or if the plan was given.
@@ -61,8 +58,9 @@ def connected_plan(
             break
         apart |= failed
     if told:
-        warn_of(sorted(told), mapping)
-    return plan, set(apart)
+        warnings.warn(f"{mapping.describe_pairs(sorted(told))} {ROUND}", stacklevel=2)
+    transport.apart |= apart.keys()
+    return plan
 
 
 def _silent_pairs(addresses: Sequence[str]) -> list[Pair]:
@@ -154,9 +152,3 @@ def without_pairs(network: Topology, apart: Mapping[Pair, str], mapping: RankMap
     raise PeerError(
         f"the workers fall into parts, as {mapping.describe_pairs(lost)} cannot connect ({apart[lost[0]]}); {REMEDY}"
     )
-
-
-def warn_of(pairs: Collection[Pair], mapping: RankMapping) -> None:
-    """Warn that plans go round these pairs of ranks."""
-    warnings.warn(f"{mapping.describe_pairs(pairs)} cannot connect; plans go round them", stacklevel=3)
-

@@ -145,8 +145,8 @@ class _Survivors:
             return [blobs[worker] for worker in left]
 
         name = group.mapping.names[group.rank] if group.mapping.by_name else None
-        place = {"rank": left.index(group.worker), "size": len(left), "name": name}
-        return replace(self.transport.meeting, **place, _gather=gather, _close=lambda: None)
+        place = replace(self.transport.meeting, rank=left.index(group.worker), size=len(left), name=name)
+        return replace(place, _gather=gather, _close=lambda: None)
 
     def _missing(self, workers: list[int]) -> RankLostError:
         names = ", ".join(f"worker {worker}" for worker in workers)

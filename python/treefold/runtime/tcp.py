@@ -58,6 +58,8 @@ class TcpTransport:
         self._mesh, self.rank, self.mapping, self.connections = mesh, rank, mapping, connections
         self.meeting, self.addresses, self.message_s = meeting, addresses, message_s
         self.size = len(addresses)
+        self.apart: set[Pair] = set()
+        """The pairs of ranks that were known not to connect when the group formed; all ranks know the same ones."""
         self._joined: set[Pair] = set()
         """The pairs of ranks that the plans so far have connected; all ranks know the same ones."""
         self._is_resting = self._is_closed = False
@@ -240,4 +242,3 @@ class TcpTransport:
         self.rest()
         self._is_closed = True
         self._mesh.close()
-

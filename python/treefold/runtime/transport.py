@@ -1,5 +1,6 @@
 """The protocol of a transport, which carries the messages of a group."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,6 +34,10 @@ class Transport(Protocol):
     @property
     def message_s(self) -> float:
         """The cost of sending or receiving a message besides its bytes, in seconds; it decides how small chunks are."""
+
+    @property
+    def apart(self) -> Collection[Pair]:
+        """The pairs of ranks that are known not to connect."""
 
     def connect(self, plan: Plan) -> dict[Pair, str]:
         """Connect to the ranks that `plan` needs; all ranks call this together.

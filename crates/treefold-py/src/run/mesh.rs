@@ -84,8 +84,8 @@ impl Mesh {
 
 #[pymethods]
 impl Mesh {
-    /// Create rank `rank` of `ranks`, which listens on `address`, and only there, at `port`: one that the system chooses
-    /// if it is 0, none if it is None. All ranks of a group have one key of 32 bytes.
+    /// Create rank `rank` of `ranks`, which listens on `address`, and only there, at `port`: one that the system
+    /// chooses if it is 0, none if it is None. All ranks of a group have one key of 32 bytes.
     #[new]
     #[pyo3(signature = (rank, ranks, address, key, port=Some(0)))]
     fn new(rank: u32, ranks: u32, address: IpAddr, key: [u8; tcp::KEY_BYTES], port: Option<u16>) -> PyResult<Self> {
@@ -113,7 +113,7 @@ impl Mesh {
         py.detach(|| self.locked().mesh.address().to_string())
     }
 
-    /// Set how many TCP streams side by side new connections to these ranks have; of a pair, the end that calls decides.
+    /// Set how many TCP streams side by side new connections to these ranks have; of a pair, the caller decides.
     fn use_streams(&self, py: Python<'_>, streams: BTreeMap<u32, usize>) {
         let streams: Vec<_> = streams.into_iter().map(|(rank, count)| (NodeId(rank), count)).collect();
         py.detach(|| self.locked().mesh.use_streams(&streams));

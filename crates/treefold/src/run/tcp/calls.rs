@@ -2,8 +2,8 @@
 //!
 //! Who does not listen calls all others. Of two ranks that listen the higher one calls. If no call of it has come after
 //! a while, a firewall may keep it out, and the lower one calls for a while, then listens again, and so on. While it
-//! calls it answers no call, so that both ends agree on which of the two calls has made their connection: a rank takes a
-//! call for made when the proof has come that the other end has taken it.
+//! calls it answers no call, so that both ends agree on which of the two calls has made their connection: a rank takes
+//! a call for made when the proof has come that the other end has taken it.
 //!
 //! Both ends of a connection prove that they know a key which only the group has, so that a foreign process that finds
 //! the port is sent away. A rank calls in threads while it accepts, as an end waits for the other one's proof.
@@ -46,8 +46,8 @@ struct Partner {
 
 impl Mesh {
     /// Connects to `peers`, each a rank with its address; they have to do the same at the same time. Peers that are
-    /// connected already are left out. The port of a peer that does not listen is 0. `dead_after` is how long a peer may
-    /// take to acknowledge data.
+    /// connected already are left out. The port of a peer that does not listen is 0. `dead_after` is how long a peer
+    /// may take to acknowledge data.
     ///
     /// Returns the peers that were not reached within `timeout`, each with the reason.
     ///

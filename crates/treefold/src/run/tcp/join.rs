@@ -51,9 +51,9 @@ pub fn message_cost() -> Result<Seconds> {
 }
 
 impl Mesh {
-    /// Returns rank `rank` of `ranks`, without connections; it listens on `address`, and only there, at `port`: one that
-    /// the system chooses if it is 0, and at none if it is `None`. Ranks of a process may have the same port, if they
-    /// are of several groups. All ranks of a group have the same `key`, and strangers do not know it.
+    /// Returns rank `rank` of `ranks`, without connections; it listens on `address`, and only there, at `port`: one
+    /// that the system chooses if it is 0, and at none if it is `None`. Ranks of one process may share a port.
+    /// All ranks of a group have the same `key`, and strangers do not know it.
     ///
     /// # Errors
     /// If this machine does not have that address, or another process has the port.

@@ -1,4 +1,4 @@
-//! Connections that were cut and come back: the end that called before dials again and again, and the other one accepts.
+//! Connections that were cut and come back: the end that called before dials again and again, and the other accepts.
 //!
 //! Each connection of a pair has a number, its life: 0 at first, and one more each time. All reports of cuts name it,
 //! so a late report of the first cut says nothing about the second connection. Neither rank waits for the other: a
