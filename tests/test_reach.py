@@ -127,6 +127,16 @@ def test_a_plan_that_was_given_is_kept_or_refused():
     assert "the plan that was given joins worker 1 (GPU1) and worker 2 (GPU2), who cannot connect" in found[0]
 
 
+def test_a_group_that_adapts_keeps_a_plan_that_was_given():
+    plan = treefold.plan(treefold.topology("full:4").without_links([("GPU0", "GPU2")]), "ring", size_bytes=8000)
+    document = treefold.topology("full:4")
+    plan = treefold.replan(plan, document, "ring").plan
+    assert (0, 2) not in plan.pairs
+    found, told = act([NONE, ANY, NONE, ANY], lambda group: (summed(group), summed(group)), plan=plan, adapt=True)
+    assert found == [(10, 10)] * 4
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize("wall", ["closed", "silent"])
 @pytest.mark.parametrize("rank", [0, 2])
 def test_who_is_behind_a_firewall_calls_the_others(walled, wall, rank):
