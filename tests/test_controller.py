@@ -60,7 +60,7 @@ import ctypes, json, socket, struct, time
 nothing = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
 
 def cut(peer):
-    port = int(joined.transport._addresses[peer].rpartition(":")[2])
+    port = int(joined.transport.addresses[peer].rpartition(":")[2])
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
             line = socket.socket(fileno=os.dup(descriptor))
@@ -103,7 +103,7 @@ except runtime.RankLostError as lost:
 """
 
 
-def run(script, network="torus:2x2", dead=(), algorithm="packing", at_once=1):
+def run(script, network="torus:2x2", dead=(), algorithm="packing", silent=(), at_once=1):
     """Return what each worker printed last, or None where it printed nothing."""
     ranks = treefold.topology(network).ranks
     env = os.environ | {
@@ -114,7 +114,8 @@ def run(script, network="torus:2x2", dead=(), algorithm="packing", at_once=1):
     env |= {"NETWORK": network, "DEAD": json.dumps(dead), "ALGORITHM": algorithm, "AT_ONCE": str(at_once)}
     command = [sys.executable, "-c", WORKER + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    workers = [subprocess.Popen(command, env=env | {"RANK": str(rank)}, **pipes) for rank in range(ranks)]
+    own = [{"RANK": str(rank)} | ({"TREEFOLD_PORT": "none"} if rank in silent else {}) for rank in range(ranks)]
+    workers = [subprocess.Popen(command, env=env | each, **pipes) for each in own]
     try:
         told = [worker.communicate(timeout=60) for worker in workers]
     finally:
@@ -137,12 +138,17 @@ def test_all_ranks_switch_between_the_same_operations(algorithm):
     assert changed[0][:4] == [False] * 4 and changed[0][-1]
 
 
-@pytest.mark.parametrize("at_once", [1, 7], ids=["one operation at a time", "seven in flight"])
-def test_a_cut_pair_comes_back_and_may_be_cut_again(at_once):
-    reports = run(CUT, "full:4", at_once=at_once)
+@pytest.mark.parametrize(
+    ("peer", "silent", "at_once"),
+    [(0, [], 1), (2, [1], 1), (0, [], 7)],
+    ids=["the higher rank calls", "the lower rank calls", "seven in flight"],
+)
+def test_a_cut_pair_comes_back_and_may_be_cut_again(peer, silent, at_once):
+    reports = run(CUT.replace("cut(0)", f"cut({peer})"), "full:4", silent=silent, at_once=at_once)
+    ends = sorted([1, peer])
     for report in reports:
         assert report["right"] and report["count"] == reports[0]["count"]
-        gone, new = ([f"link GPU{one} -> GPU{1 - one} is {state}" for one in (0, 1)] for state in ("gone", "new"))
+        gone, new = ([f"link GPU{one} -> GPU{sum(ends) - one} is {state}" for one in ends] for state in ("gone", "new"))
         assert report["told"] == [*gone, *new, *gone, *new]
 
 

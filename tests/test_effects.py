@@ -211,6 +211,7 @@ REFUSED = {
     ("run", "--blocks"): ["--blocks", "blocks.csv"],
     ("run", "--timeout"): ["--timeout", "9"],
     ("run", "--interface"): ["--interface", "lo"],
+    ("run", "--port"): ["--port", "5000"],
     ("run", "--adapt"): ["--adapt"],
     ("run", "--streams"): ["--streams", "2"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
@@ -225,6 +226,7 @@ REFUSED = {
     ("train", "--bucket"): ["--bucket", "1MiB"],
     ("train", "--input"): ["--input", "x=3x8x8"],
     ("probe", "--interface"): ["--interface", "lo"],
+    ("probe", "--port"): ["--port", "5000"],
     ("reproduce", "--skews"): ["--skews", "0.5"],
     ("reproduce", "--sizes"): ["--sizes", "1KiB"],
 }

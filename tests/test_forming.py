@@ -8,6 +8,7 @@ import pytest
 import treefold
 from treefold import TreefoldError, runtime
 from treefold.runtime import joining
+from treefold.runtime.agreement import AgreedPlans
 
 RANKS = 3
 SOON_S = 5.0
@@ -21,7 +22,7 @@ def told(engine=None, spoil=lambda places: None) -> list[str]:
 
     def outcome(place):
         with pytest.raises(TreefoldError) as caught:
-            joining.form(place, plan, engine=engine and (lambda _: engine(place.rank)))
+            joining.form(place, AgreedPlans(plan), engine=engine and (lambda _: engine(place.rank)))
         return str(caught.value)
 
     start = time.monotonic()

@@ -17,7 +17,7 @@ from commands import TREEFOLD, output, refused, start
 from treefold import TreefoldError, importers, probe, rendezvous
 from treefold.probe import Measurements, Settings, connections, measuring, report, transfers
 from treefold.probe.steps import Step, matchings, steps_of
-from treefold.rendezvous.sockets import free_port
+from treefold.rendezvous.sockets import free_port, listen
 from treefold.rendezvous.variables import VARIABLES
 
 LOOPBACK = "127.0.0.1"
@@ -177,24 +177,72 @@ def test_one_worker_has_nothing_to_measure():
         probe.measure(rendezvous.local(1)[0], Settings())
 
 
-def test_an_unreachable_worker_is_named_to_all(monkeypatch):
+@pytest.fixture
+def walled(monkeypatch):
+    """Lets calls to some workers go to a port on which nobody listens; returns it."""
     monkeypatch.setattr(connections, "_CONNECT_S", 0.5)
     monkeypatch.setattr(connections, "_HELLO_S", 0.5)
-    gone = free_port(LOOPBACK)
-    introduce = measuring._introduction
+    gone, introduce = free_port(LOOPBACK), measuring._introduction
 
-    def wrong(place, listener, settings):
-        introduction = introduce(place, listener, settings)
-        return introduction | ({"port": gone} if place.rank == 2 else {})
+    def put(walls):
+        def wrong(place, listener, settings):
+            introduction = introduce(place, listener, settings)
+            return introduction | ({"port": gone} if place.rank in walls else {})
 
-    monkeypatch.setattr(measuring, "_introduction", wrong)
+        monkeypatch.setattr(measuring, "_introduction", wrong)
+        return gone
+
+    return put
+
+
+def named_places():
     places = rendezvous.local(3)
     for place, name in zip(places, ("rome", "oslo", "bonn"), strict=True):
         place.name = name
-    errors = together(lambda place: probe.measure(place, QUICK), places)
+    return places
+
+
+def test_a_worker_that_connects_to_nobody_is_named_to_all(walled):
+    gone = walled({0, 1, 2})
+    errors = together(lambda place: probe.measure(place, QUICK), named_places())
     assert errors[0] == errors[1] == errors[2]
-    assert errors[0].startswith(f"worker 0 (rome) cannot reach worker 2 (bonn) at {LOOPBACK} port {gone} (")
+    assert errors[0].startswith("rome can connect to no other worker: worker 0 (rome) cannot reach worker 1 (oslo) at ")
+    assert f"at {LOOPBACK} port {gone} (" in errors[0]
     assert "open firewalls between them, or choose another interface" in errors[0]
+
+
+def test_a_worker_to_which_no_call_gets_through_calls_itself(walled):
+    walled({2})
+    measured = together(lambda place: probe.measure(place, QUICK), named_places())
+    assert len(measured[0].rates) == 6
+
+
+@pytest.mark.filterwarnings("ignore:not measured, as they cannot connect")
+@pytest.mark.parametrize(("silent", "count"), [([0], 6), ([2], 6), ([0, 2], 4)])
+def test_a_worker_that_does_not_listen_calls_the_others(silent, count):
+    places = named_places()
+    for rank in silent:
+        places[rank].port = None
+    measured = together(lambda place: probe.measure(place, QUICK), places)
+    assert len(measured[0].rates) == count
+    assert treefold.topology(report.document(measured[0])).ranks == 3
+
+
+def test_a_worker_listens_at_its_port():
+    places = rendezvous.local(2)
+    places[1].port = free_port(LOOPBACK)
+    measured = together(lambda place: probe.measure(place, QUICK), places)
+    assert measured[0].workers[1]["port"] == places[1].port
+    with listen(LOOPBACK, places[1].port):
+        errors = together(lambda place: probe.measure(place, QUICK), places_at(places[1].port))
+    assert errors[0] == errors[1]
+    assert "the port is in use" in errors[0]
+
+
+def places_at(port):
+    places = rendezvous.local(2)
+    places[1].port = port
+    return places
 
 
 def test_an_address_that_is_not_here_is_told_to_all():

@@ -1,6 +1,7 @@
 """Proofs between workers: no secret is sent, what was recorded proves nothing, and floods cost nobody a place."""
 
 import os
+import re
 import selectors
 import socket
 import struct
@@ -95,10 +96,9 @@ def test_ranks_with_different_keys_do_not_connect():
     addresses = [each.address for each in meshes]
     with ThreadPoolExecutor(2) as pool:
         joining = [pool.submit(meshes[at].connect, {1 - at: addresses[1 - at]}, 0.5, 2.0) for at in range(2)]
-        with pytest.raises(TreefoldError, match=r"rank 1 cannot reach rank 0 at .* it hung up; .* the same group"):
-            joining[1].result()
-        with pytest.raises(TreefoldError, match="did not connect to rank 0"):
-            joining[0].result()
+        [caller], [waiting] = joining[1].result().values(), joining[0].result().values()
+        assert re.match(r"rank 1 cannot reach rank 0 at .* it hung up; .* the same group", caller)
+        assert "did not connect to rank 0" in waiting
     for each in meshes:
         each.close()
 

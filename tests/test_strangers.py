@@ -66,7 +66,7 @@ def join_soon(meshes: list[Mesh]) -> None:
 
     def join(rank):
         others = {other: address for other, address in enumerate(addresses) if other != rank}
-        meshes[rank].connect(others, 20.0, 20.0)
+        assert meshes[rank].connect(others, 20.0, 20.0) == {}
 
     start = time.monotonic()
     with ThreadPoolExecutor(len(meshes)) as pool:

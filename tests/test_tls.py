@@ -365,6 +365,42 @@ def test_ranks_refuse_one_whose_certificate_is_of_another_site(own, keys, networ
     assert all("its certificate is of another site" in error for error in found), found
 
 
+@pytest.mark.filterwarnings("ignore:.* cannot connect; plans go round them")
+def test_ranks_with_certificates_that_do_not_listen_call_the_others(own, keys, network, monkeypatch):
+    from_master = rendezvous.from_master
+
+    def silent(rank, *arguments):
+        return from_master(rank, *arguments, own_port=None if rank == 1 else "none")
+
+    monkeypatch.setattr(rendezvous, "from_master", silent)
+    workers = [worker(keys / "rome"), worker(keys / "paris", "paris/1"), worker(keys / "paris", "paris/0")]
+
+    def act(group):
+        found = summed(1000)(group)
+        return found, group.transport.meeting._credentials is not None, set(group.plan.pairs)
+
+    found = grouped(own, workers, network, act)
+    assert found == [([6], True, {(0, 1), (1, 2)})] * 3
+
+
+def test_survivors_keep_their_certificates(own, keys, network):
+    workers = [worker(keys / "rome"), worker(keys / "paris", "paris/1"), worker(keys / "paris", "paris/0")]
+
+    def act(group):
+        if group.worker == 1:
+            return "gone"
+        try:
+            group.all_reduce(np.ones(2))
+        except runtime.RankLostError as lost:
+            group = runtime.regroup(group, lost)
+        found = summed(10)(group), group.transport.meeting._credentials is not None
+        group.close()
+        return found
+
+    found = grouped(own, workers, network, act)
+    assert found == [([3], True), "gone", ([3], True)]
+
+
 @pytest.mark.parametrize(("hosts", "is_told"), [(["127.0.0.1", "127.0.0.1"], False), (["10.0.0.1", "10.0.0.2"], True)])
 def test_what_leaves_a_machine_unencrypted_is_warned_of(hosts, is_told):
     with warnings.catch_warnings(record=True) as told:

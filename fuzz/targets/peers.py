@@ -141,7 +141,8 @@ def _at_mesh(callers: list[bytes], stay: bool) -> None:
     addresses = [each.address for each in meshes]
 
     def join(rank: int) -> None:
-        meshes[rank].connect({1 - rank: addresses[1 - rank]}, _TIMEOUT_S, _TIMEOUT_S)
+        for why in meshes[rank].connect({1 - rank: addresses[1 - rank]}, _TIMEOUT_S, _TIMEOUT_S).values():
+            raise treefold.TreefoldError(why)
 
     with _called(_port(addresses[0]), callers, stay), ThreadPoolExecutor(2) as pool:
         try:

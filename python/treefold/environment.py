@@ -11,6 +11,8 @@ VARIABLES = {
     "TREEFOLD_NAME": "the name of this worker's accelerator in the network's file; unless all workers have names, they "
     "are ignored and worker r is rank r",
     "TREEFOLD_INTERFACE": "the interface to listen on, by name or address; if not set, the one towards MASTER_ADDR",
+    "TREEFOLD_PORT": "the port on which this worker listens for other workers, or `none` if it does not listen; if not "
+    "set, the system chooses one",
     "TREEFOLD_JOB": "a secret word that only the workers of one job share; a worker with another one gets an error",
     "TREEFOLD_STREAMS": "how many TCP streams side by side join two workers; if not set, as many as their line needs",
     "TREEFOLD_TLS": "the folder of this worker's site that `treefold certificates` has made: workers then encrypt what "

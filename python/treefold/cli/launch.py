@@ -63,6 +63,14 @@ class WorkerOptions:
             "the interface towards MASTER_ADDR."
         ),
     ] = None
+    port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT|none",
+            help="The port on which this worker listens for other workers, or none if it does not listen and calls "
+            "all others; by default what TREEFOLD_PORT says, or else one that the system chooses.",
+        ),
+    ] = None
     timeout: Annotated[
         float,
         seconds_option(
@@ -71,8 +79,9 @@ class WorkerOptions:
     ] = 60
 
     def check(self, least: int) -> None:
-        """Refuse a bad timeout, a `--local` below `least` or too large, and `--local` together with `--interface`."""
+        """Refuse a bad timeout or port, a `--local` that is too small or large, or with `--interface` or `--port`."""
         from treefold.rendezvous import MOST_WORKERS
+        from treefold.rendezvous.identity import listening_port
 
         if not 0 < self.timeout < LONGEST_S:
             raise TreefoldError(f"--timeout {self.timeout:g}: must be more than 0 and less than {LONGEST_S:g} seconds")
@@ -84,6 +93,13 @@ class WorkerOptions:
             raise TreefoldError(
                 f"--interface {self.interface}: workers of --local meet on this machine; drop one of the two"
             )
+        if self.port is not None:
+            listening_port(self.port)
+            if self.local is not None:
+                raise TreefoldError(
+                    f"--port {self.port}: workers of --local share this machine, and each needs a port of its own; "
+                    "drop one of the two"
+                )
 
 
 def among_workers(
@@ -97,7 +113,7 @@ def among_workers(
 
     with ExitStack() as stack:
         if options.local is None:
-            joined = rendezvous.from_environment(options.timeout, options.interface)
+            joined = rendezvous.from_environment(options.timeout, options.interface, options.port)
         else:
             joined = stack.enter_context(_processes(options.local, options.timeout, arguments))
         stack.callback(joined.close)
@@ -126,7 +142,8 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     environment.forget("TREEFOLD_TLS")  # nothing leaves this machine, and its workers are not of several sites
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
-    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE", "TREEFOLD_TLS")
+    environment.forget("TREEFOLD_PORT")  # which only one of them could have
+    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE", "TREEFOLD_TLS", "TREEFOLD_PORT")
     job = secrets.token_hex()
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port), "TREEFOLD_JOB": job}

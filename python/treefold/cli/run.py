@@ -245,6 +245,8 @@ def _job(
         trace=None if options.trace is None else str(options.trace),
     )
     job.check()
+    if workers.port is not None and job.transport != "tcp":
+        raise TreefoldError(f"--port {workers.port}: only tcp listens on it, not {job.transport}; drop it")
     if options.trace is not None and isinstance(read, Plan) and _is_same_file(options.trace, str(source)):
         raise TreefoldError(f"--trace {options.trace}: it is the file of the plan; name another one")
     job.check_memory(workers.local or 1)

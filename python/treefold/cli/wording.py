@@ -23,6 +23,7 @@ _FLAGS = {
     "loads": "--loads",
     "most_bytes": "--bytes",
     "node_cap": "--node-cap",
+    "own_port": "--port",
     "parallel": "--parallel",
     "seconds": "--seconds",
     "transport": "--transport",

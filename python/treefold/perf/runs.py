@@ -70,7 +70,10 @@ def among_processes(
             if group is None or not _serves(group, agreed.all_reduce, job.collective):
                 if group is not None:
                     group.close()
-                group = form(meeting, agreed.all_reduce, job.connections, engine, job.adapt)
+                group = form(meeting, agreed, job.connections, engine, job.adapt)
+            agreed = agreed._replace(all_reduce=group.plan)
+            if agreed.given is not None and agreed.given.blocks is None:
+                group.serve(agreed.given)
             plan = _planned(agreed, job, group.plan_for, group.mapping.rank_of_worker[job.root])
             team = GroupTeam(group, meeting.exchange)
             result = measure(team, Plans(plan, agreed.all_reduce), job, size_bytes, track)

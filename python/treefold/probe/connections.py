@@ -1,4 +1,4 @@
-"""Connections between pairs of workers, made at the same time; if one fails, every worker gets the same error."""
+"""Connections between pairs of workers, made at the same time; all workers learn which pairs cannot connect."""
 
 import socket
 import time
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
-from treefold.errors import PeerError, TreefoldError, kind_of, of_kind
+from treefold.errors import TreefoldError, kind_of, of_kind
 from treefold.probe.results import Pair
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.admission import first_frames
@@ -43,45 +43,75 @@ def agree(
 
 def connect_pairs(
     meeting: Rendezvous,
-    listener: socket.socket,
+    listener: socket.socket | None,
     pairs: Iterable[Pair],
     workers: Sequence[dict[str, Any]],
-) -> dict[int, socket.socket]:
-    """Connect this worker with its partners in `pairs`; the lower worker of a pair calls, the higher one listens.
+) -> tuple[dict[int, socket.socket], dict[Pair, str]]:
+    """Connect this worker with its partners in `pairs`.
+
+    The lower worker of a pair calls, and the higher one if the lower one does not listen, or cannot get through.
 
     Args:
         meeting: The rendezvous of all workers, who call this together.
-        listener: The socket on which this worker listens.
-        pairs: The pairs of workers to connect.
-        workers: The name, address, port and random number of each worker, by number. Together the numbers make a key,
-            and callers without it are turned away.
+        listener: The socket on which this worker listens; None if it does not.
+        pairs: The pairs of workers to connect, the lower one first.
+        workers: The name, address, port and random number of each worker, by number; the port of one that does not
+            listen is 0. Together the numbers make a key, and callers without it are turned away.
 
     Returns:
-        The connections of this worker, by the partner's number.
-
-    Raises:
-        PeerError: On every worker, if a pair cannot connect.
+        The connections of this worker, by the partner's number; and the pairs that cannot connect, each with the
+        reason.
 
     """
-    own = meeting.rank
-    partners = {other for pair in pairs if own in pair for other in pair if other != own}
-    higher = sorted(other for other in partners if other > own)
+    pairs = list(pairs)
+    listens = [worker["port"] != 0 for worker in workers]
+    calls = [pair if listens[pair[1]] else pair[::-1] for pair in pairs if listens[pair[0]] or listens[pair[1]]]
+    apart = {
+        (one, other): f"{_name(one, workers)} and {_name(other, workers)} do not listen"
+        for one, other in pairs
+        if not listens[one] and not listens[other]
+    }
     connections: dict[int, socket.socket] = {}
-    key = meeting._key_from([worker["number"] for worker in workers])
-    with ThreadPoolExecutor(1) as pool:
-        calls = pool.submit(_call, own, higher, workers, key, connections)
-        missing = _accept(listener, {other for other in partners if other < own}, key, connections)
-        errors = calls.result()
-    missed = [f"{_name(own, workers)} was not reached by {_name(other, workers)}" for other in sorted(missing)]
     try:
-        reports = agree(meeting, None, {"calls": [str], "missed": [str]}, calls=errors, missed=missed)
-        # A caller that failed knows why, so its error comes before those of workers that waited in vain.
-        if errors := [error for kind in ("calls", "missed") for report in reports for error in report[kind]]:
-            raise PeerError(errors[0])
+        failed = _connect(meeting, listener, calls, workers, connections)
+        back = [(other, one) for one, other in failed if listens[one]]
+        if back:
+            failed_back = _connect(meeting, listener, back, workers, connections)
+            failed = {call: why for call, why in failed.items() if call[::-1] not in back or call[::-1] in failed_back}
     except BaseException:
         close_all(connections)
         raise
-    return connections
+    return connections, apart | {(min(call), max(call)): why for call, why in failed.items()}
+
+
+def _connect(
+    meeting: Rendezvous,
+    listener: socket.socket | None,
+    calls: Sequence[Pair],
+    workers: Sequence[dict[str, Any]],
+    connections: dict[int, socket.socket],
+) -> dict[Pair, str]:
+    """Make the calls of all workers, each of a caller and the worker it calls; return those that failed, and why."""
+    own, key = meeting.rank, meeting._key_from([worker["number"] for worker in workers])
+    expected = {caller for caller, called in calls if called == own}
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(
+            _call, own, [other for caller, other in calls if caller == own], workers, key, connections
+        )
+        missing = set() if listener is None else _accept(listener, expected, key, connections)
+        errors = calling.result()
+    missed = {other: f"{_name(own, workers)} was not reached by {_name(other, workers)}" for other in missing}
+    told = {"calls": sorted(errors.items()), "missed": sorted(missed.items())}
+    schema: list[Schema] = [(validation.is_count, str)]
+    reports = agree(meeting, None, {"calls": schema, "missed": schema}, **told)
+    # A caller that failed knows why, so its reason comes before that of the worker that waited in vain.
+    failed = {(other, rank): why for rank, report in enumerate(reports) for other, why in report["missed"]}
+    failed |= {(rank, other): why for rank, report in enumerate(reports) for other, why in report["calls"]}
+    failed = {call: failed[call] for call in calls if call in failed}
+    for call in failed:
+        if own in call and (connection := connections.pop(sum(call) - own, None)) is not None:
+            connection.close()
+    return failed
 
 
 def close_all(connections: dict[int, socket.socket]) -> None:
@@ -93,8 +123,8 @@ def close_all(connections: dict[int, socket.socket]) -> None:
 
 def _call(
     own: int, others: list[int], workers: Sequence[dict[str, Any]], key: bytes, into: dict[int, socket.socket]
-) -> list[str]:
-    """Connect to `others` at the same time; return the errors."""
+) -> dict[int, str]:
+    """Connect to `others` at the same time; return why those were not reached that were not."""
 
     def call(other: int) -> str | None:
         worker = workers[other]
@@ -103,14 +133,14 @@ def _call(
         except (OSError, EOFError, FrameError) as error:
             reason = getattr(error, "strerror", None) or str(error) or "it closed the connection"
             where = f"{worker['address']} port {worker['port']} ({reason})"
-            remedy = "open firewalls between them, or choose another interface (TREEFOLD_INTERFACE)"
-            return f"{_name(own, workers)} cannot reach {_name(other, workers)} at {where}; {remedy}"
+            return f"{_name(own, workers)} cannot reach {_name(other, workers)} at {where}"
         return None
 
     if not others:
-        return []
+        return {}
     with ThreadPoolExecutor(len(others)) as pool:
-        return [error for error in pool.map(call, others) if error is not None]
+        errors = zip(others, pool.map(call, others), strict=True)
+        return {other: error for other, error in errors if error is not None}
 
 
 def _called(address: str, port: int, own: int, key: bytes) -> socket.socket:
@@ -140,7 +170,8 @@ def _accept(listener: socket.socket, expected: set[int], key: bytes, into: dict[
     if not missing:
         return missing
     until = time.monotonic() + _CONNECT_S + _HELLO_S
-    with closing(first_frames(listener, until, _HELLO_S, key)) as callers:
+    # The calls end with their listener, and another worker may call later.
+    with closing(first_frames(listener.dup(), until, _HELLO_S, key)) as callers:
         for connection, claims in callers:
             rank = claims.get("rank")
             if isinstance(rank, int) and rank in missing:

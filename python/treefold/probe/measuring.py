@@ -6,9 +6,10 @@ reaches all.
 """
 
 import socket
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -19,11 +20,13 @@ from treefold.probe.connections import agree, close_all, connect_pairs
 from treefold.probe.links import directed_links
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair
 from treefold.probe.settings import Settings
-from treefold.probe.steps import Step, budget, cost, limits, matchings, steps_of
+from treefold.probe.steps import Step, budget, cost, limits, matchings, pairs_of, steps_of
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
+from treefold.text import some
 
 _SILENCE_S = 20.0
+_REMEDY = "let one of two listen (TREEFOLD_PORT), open firewalls between them, or choose another interface"
 _PARTS = 7
 """The rate of a pair is the median of so many parts of its transfer."""
 
@@ -87,19 +90,19 @@ def measure(
     if meeting.size < 2:
         raise TreefoldError("a probe measures between workers, and there is 1; start 2, as with runtime.local(2)")
     listener, error = _listener(meeting)
-    with closing(listener):
+    with nullcontext() if listener is None else closing(listener):
         workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
         validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
         agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
         _make_names_differ(workers)
         links = directed_links(agreed.links, workers)
-        pairs = sorted({(min(pair), max(pair)) for pair in links})
-        rounds = matchings(pairs, len(workers)) if agreed.parallel else [[pair] for pair in pairs]
-        steps = steps_of(rounds, links, len(workers))
+        connections, apart = connect_pairs(meeting, listener, pairs_of(links), workers)
+    try:
+        links = _connected(links, apart, workers)
+        pairs = pairs_of(links)
+        steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
         measured = Measurements(workers, *budget(agreed, steps))
         announce(cost(measured, pairs, steps))
-        connections = connect_pairs(meeting, listener, pairs, workers)
-    try:
         for connection in connections.values():
             transfers.prepare(connection, _SILENCE_S)
         for step in track(steps):
@@ -111,18 +114,37 @@ def measure(
     return measured
 
 
-def _listener(meeting: Rendezvous) -> tuple[socket.socket, TreefoldError | None]:
-    """Return a listening socket; or one that does not listen, with the error that all workers should get."""
+def _connected(links: list[Pair], apart: Mapping[Pair, str], workers: Sequence[dict[str, Any]]) -> list[Pair]:
+    """Return the links without those between workers that cannot connect, of which it warns.
+
+    Raises:
+        PeerError: If a worker can connect to none of those to which links join it.
+
+    """
+    kept = [(one, other) for one, other in links if (min(one, other), max(one, other)) not in apart]
+    joined = {rank for pair in kept for rank in pair}
+    for pair, why in apart.items():
+        if alone := [rank for rank in pair if rank not in joined]:
+            raise PeerError(f"{workers[alone[0]]['name']} can connect to no other worker: {why}; {_REMEDY}")
+    if apart:
+        warnings.warn(f"not measured, as they cannot connect: {some(list(apart.values()), 4)}; {_REMEDY}", stacklevel=3)
+    return kept
+
+
+def _listener(meeting: Rendezvous) -> tuple[socket.socket | None, TreefoldError | None]:
+    """Return a listening socket, or None if the worker does not listen; and the error that all workers should get."""
+    if meeting.port is None:
+        return None, None
     try:
-        return listen(meeting.address, what=f"worker {meeting.rank}"), None
+        return listen(meeting.address, meeting.port, what=f"worker {meeting.rank}"), None
     except TreefoldError as error:
-        return socket.socket(), error
+        return None, error
 
 
-def _introduction(meeting: Rendezvous, listener: socket.socket, settings: Settings) -> dict[str, Any]:
-    where = listener.getsockname()
+def _introduction(meeting: Rendezvous, listener: socket.socket | None, settings: Settings) -> dict[str, Any]:
+    address, port = (meeting.address, 0) if listener is None else listener.getsockname()[:2]
     introduction = {"named": meeting.name is not None, "name": meeting.name or socket.gethostname()}
-    introduction |= {"address": where[0], "port": where[1], "number": challenge.number()}
+    introduction |= {"address": address, "port": port, "number": challenge.number()}
     if meeting.rank == 0:
         introduction |= {"settings": asdict(settings)}
     return introduction

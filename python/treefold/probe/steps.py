@@ -32,8 +32,18 @@ class Budget(NamedTuple):
     most_bytes: int
 
 
-def matchings(pairs: Sequence[Pair], size: int) -> list[list[Pair]]:
-    """Return `pairs` in rounds in which no worker occurs twice; all pairs need about as many rounds as workers."""
+def pairs_of(links: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of workers that links join, the lower worker first."""
+    return sorted({(min(pair), max(pair)) for pair in links})
+
+
+def matchings(pairs: Sequence[Pair], size: int, parallel: bool = True) -> list[list[Pair]]:
+    """Return `pairs` in rounds in which no worker occurs twice; all pairs need about as many rounds as workers.
+
+    Unless they go in parallel, each pair has a round of its own.
+    """
+    if not parallel:
+        return [[pair] for pair in pairs]
     rounds: list[list[Pair]] = []
     for pair in sorted(pairs, key=lambda pair: (sum(pair) % size, pair)):
         free = next((each for each in rounds if not set(pair) & {rank for other in each for rank in other}), None)

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from treefold import environment
+from treefold.checks import shown
 from treefold.errors import TreefoldError
 from treefold.rendezvous import challenge, tls, validation
 from treefold.rendezvous.meeting import LOOPBACK, Rendezvous, blame, leaving_together
 from treefold.rendezvous.sockets import address_of, own_address_towards
 from treefold.rendezvous.tls import Credentials
+from treefold.rendezvous.variables import MOST_PORT
 from treefold.text import message, some, visible
 
 _HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_number, "machine": str}
 """The schema of what each worker says of its variables when it arrives."""
+_MOST_DIGITS = 20
+"""A longer number is none that anybody means."""
 
 
 def own_credentials() -> Credentials | None:
@@ -30,8 +34,8 @@ def own_credentials() -> Credentials | None:
     return credentials
 
 
-def introduce(meeting: Rendezvous, interface: str | None) -> None:
-    """Give a new rendezvous its worker's name and address; all workers call this together.
+def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | None) -> None:
+    """Give a new rendezvous its worker's name, address and port; all workers call this together.
 
     They exchange the same messages whatever variables they have, so that some may set TREEFOLD_INTERFACE and others
     not.
@@ -44,6 +48,7 @@ def introduce(meeting: Rendezvous, interface: str | None) -> None:
     try:
         meeting._credentials = own_credentials()
         meeting.name, meeting._address = own_name(meeting._credentials), listening_address(interface)
+        meeting.port = listening_port(own_port)
     except TreefoldError as own:
         error = str(own)
     meeting._secret = challenge.word_bytes(environment.value("TREEFOLD_JOB"))
@@ -101,6 +106,25 @@ def listening_address(interface: str | None) -> str | None:
         return address_of(chosen)
     except TreefoldError as error:
         raise TreefoldError(message("TREEFOLD_INTERFACE", str(error))) from None
+
+
+def listening_port(own_port: int | str | None) -> int | None:
+    """Return the port on which a worker listens: `own_port`, else that of TREEFOLD_PORT, else 0 for any; None for none.
+
+    Raises:
+        TreefoldError: If that is neither a port nor `none`.
+
+    """
+    given = environment.value("TREEFOLD_PORT") if own_port is None else own_port
+    text = str(given).strip().lower()
+    if not text:
+        return 0
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS or not 0 < int(text) <= MOST_PORT:
+        what = f"TREEFOLD_PORT {shown(given)}" if own_port is None else f"own_port={visible(str(given)[:40])}"
+        raise TreefoldError(f"{what}: a worker listens on a port from 1 to {MOST_PORT}, or on none; give one of these")
+    return int(text)
 
 
 def _guessed_address(machines: Sequence[str], rank: int) -> str | None:

@@ -11,7 +11,9 @@ from treefold.rendezvous.store import from_torchrun
 from treefold.rendezvous.variables import MPI_VARIABLES, VARIABLES, master_port, rank_and_size
 
 
-def from_environment(timeout_s: float = 60, interface: str | None = None) -> Rendezvous:
+def from_environment(
+    timeout_s: float = 60, interface: str | None = None, own_port: int | str | None = None
+) -> Rendezvous:
     """Meet the other workers of this job; return once all have arrived.
 
     torchrun and mpiexec tell a process its number and how many there are; without either, set RANK, WORLD_SIZE,
@@ -21,6 +23,8 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
         timeout_s: How many seconds to wait for the others, here and in each exchange.
         interface: The name or address of the interface on which to listen; by default TREEFOLD_INTERFACE, else the one
             with which this worker reaches MASTER_ADDR.
+        own_port: The port on which this worker listens for other workers, or `none` if it does not listen; by default
+            TREEFOLD_PORT, else one that the system chooses.
 
     Raises:
         TreefoldError: If nothing tells this process its number, a worker is missing, two workers have the same number,
@@ -40,9 +44,9 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
     variables = os.environ
     started_by = launcher()
     if started_by == "torchrun":
-        return from_torchrun(variables, timeout_s, interface)
+        return from_torchrun(variables, timeout_s, interface, own_port)
     if started_by == "mpiexec":
-        return from_mpi(timeout_s, interface)
+        return from_mpi(timeout_s, interface, own_port)
     missing = [name for name in VARIABLES if not variables.get(name)]
     if missing:
         raise TreefoldError(
@@ -51,7 +55,8 @@ def from_environment(timeout_s: float = 60, interface: str | None = None) -> Ren
             "runtime.local(4) will do)"
         )
     rank, size = rank_and_size(variables, "RANK", "WORLD_SIZE")
-    return from_master(rank, size, variables["MASTER_ADDR"], master_port(variables), timeout_s, interface)
+    port = master_port(variables)
+    return from_master(rank, size, variables["MASTER_ADDR"], port, timeout_s, interface, own_port=own_port)
 
 
 def launcher() -> str | None:

@@ -15,7 +15,7 @@ from treefold.limits import soft_limit
 from treefold.rendezvous.challenge import StrangerError, introduce, word_bytes
 from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
-from treefold.rendezvous.identity import listening_address, own_credentials, own_name
+from treefold.rendezvous.identity import listening_address, listening_port, own_credentials, own_name
 from treefold.rendezvous.meeting import MOST_WORKERS, Gather, Rendezvous
 from treefold.rendezvous.server import Server
 from treefold.rendezvous.sockets import connect, has_arrived, listen
@@ -76,6 +76,7 @@ def from_master(
     timeout_s: float = 60,
     interface: str | None = None,
     job: str | None = None,
+    own_port: int | str | None = None,
 ) -> Rendezvous:
     """Join `size` workers at `address` and `port`, where worker 0 serves; return once all are there.
 
@@ -87,6 +88,7 @@ def from_master(
         timeout_s: How many seconds to wait for the others, here and in each exchange.
         interface: The name or address of the interface on which to listen, as in `from_environment`.
         job: A word that all workers of the job share and nobody else can guess; by default TREEFOLD_JOB.
+        own_port: The port on which this worker listens once it has joined, as in `from_environment`.
 
     Raises:
         TreefoldError: If a number is out of range, a worker is missing, two workers have the same number, or workers
@@ -109,11 +111,12 @@ def from_master(
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
     credentials = own_credentials()
     own_address, name = listening_address(interface), own_name(credentials)
+    at_port = listening_port(own_port)
     enter = _serve if rank == 0 else _join
     connection = enter(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job))
     address = own_address or connection.address
     secret = word_bytes(_job(job).word)
-    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials)
+    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials, at_port)
     try:
         meeting.exchange(b"")
     except BaseException:

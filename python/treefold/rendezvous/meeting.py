@@ -38,6 +38,8 @@ class Rendezvous:
             instead.
         size: How many workers there are.
         name: The worker's name from TREEFOLD_NAME; None if it has none.
+        port: The port on which this worker listens for other workers; 0 for one that the system chooses each time, and
+            None if it does not listen. Two workers of which neither listens cannot connect, and plans go round them.
 
     Example:
         >>> from treefold import runtime
@@ -57,6 +59,7 @@ class Rendezvous:
     """The word of the job, which strangers do not know; empty if there is none."""
     _credentials: Credentials | None = None
     """The credentials with which this worker proves its site and encrypts; None if nothing is encrypted."""
+    port: int | None = 0
 
     @property
     def address(self) -> str:

@@ -32,7 +32,7 @@ def import_mpi(needed_by: str) -> Any:
     return MPI
 
 
-def from_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
+def from_mpi(timeout_s: float, interface: str | None, own_port: int | str | None) -> Rendezvous:
     """Join the workers that mpiexec started.
 
     Raises:
@@ -55,7 +55,7 @@ def from_mpi(timeout_s: float, interface: str | None) -> Rendezvous:
         return [bytes(each) for each in blobs]
 
     meeting = Rendezvous(rank, size, None, gather, lambda: None)
-    introduce(meeting, interface)
+    introduce(meeting, interface, own_port)
     return meeting
 
 

@@ -17,7 +17,13 @@ _PART_BYTES = 1 << 20  # torch's store refuses values of several MiB
 
 
 def from_store(
-    store: Any, rank: int, size: int, timeout_s: float = 60, interface: str | None = None, prefix: str = "treefold"
+    store: Any,
+    rank: int,
+    size: int,
+    timeout_s: float = 60,
+    interface: str | None = None,
+    prefix: str = "treefold",
+    own_port: int | str | None = None,
 ) -> Rendezvous:
     """Join `size` workers through a torch.distributed Store; the workers of one group use one `prefix`.
 
@@ -28,6 +34,7 @@ def from_store(
         timeout_s: How many seconds an exchange waits for the others.
         interface: The name or address of the interface on which to listen, as in `from_environment`.
         prefix: The beginning of this rendezvous's keys; choose another for another group on the same store.
+        own_port: The port on which to listen, as in `from_environment`.
 
     Raises:
         TreefoldError: If workers are missing, the store fails, or (on every worker) a variable of a worker cannot be
@@ -54,11 +61,13 @@ def from_store(
         return blobs
 
     meeting = Rendezvous(rank, size, None, gather, lambda: None)
-    introduce(meeting, interface)
+    introduce(meeting, interface, own_port)
     return meeting
 
 
-def from_torchrun(variables: Mapping[str, str], timeout_s: float, interface: str | None) -> Rendezvous:
+def from_torchrun(
+    variables: Mapping[str, str], timeout_s: float, interface: str | None, own_port: int | str | None
+) -> Rendezvous:
     """Join the workers that torchrun started, as its environment variables say.
 
     Raises:
@@ -76,7 +85,7 @@ def from_torchrun(variables: Mapping[str, str], timeout_s: float, interface: str
     with failures_of(master, "look at torchrun's output"):
         store = TCPStore(variables["MASTER_ADDR"], port, size, is_master=False, timeout=wait, wait_for_workers=False)
     run_id, restarts = variables.get("TORCHELASTIC_RUN_ID", ""), variables.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return from_store(store, rank, size, timeout_s, interface, f"treefold/{run_id}/{restarts}")
+    return from_store(store, rank, size, timeout_s, interface, f"treefold/{run_id}/{restarts}", own_port)
 
 
 def _put(store: Any, key: str, blob: bytes) -> None:

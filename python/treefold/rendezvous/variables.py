@@ -12,7 +12,7 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MPI_VARIABLES = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
 """The rank and size variables of MPI's launchers."""
 
-_MOST_PORT = (1 << 16) - 1
+MOST_PORT = (1 << 16) - 1
 
 
 def rank_and_size(variables: Mapping[str, str], rank_name: str, size_name: str) -> tuple[int, int]:
@@ -35,7 +35,7 @@ def master_port(variables: Mapping[str, str]) -> int:
         TreefoldError: If it is not a port.
 
     """
-    return _whole_number(variables, "MASTER_PORT", _MOST_PORT)
+    return _whole_number(variables, "MASTER_PORT", MOST_PORT)
 
 
 def _whole_number(variables: Mapping[str, str], name: str, most: int) -> int:

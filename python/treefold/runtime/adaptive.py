@@ -23,7 +23,7 @@ def check_adapt(adapt: bool | str) -> None:
         )
 
 
-def _check_direct(network: Topology) -> None:
+def check_direct(network: Topology) -> None:
     """Refuse a network whose workers are not joined by links of their own, because only such links can be followed.
 
     What one of several links measures behind a cap depends on the others, so that it would not tell a slow link from
@@ -48,13 +48,7 @@ class AdaptiveGroup(Group):
     def __init__(
         self, worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport, adapt: bool | str
     ) -> None:
-        """Connect to the other workers, as in `Group`; `adapt` is what `join` was given.
-
-        Raises:
-            TreefoldError: If a worker cannot be reached, or the network has switches.
-
-        """
-        _check_direct(plan.topology)
+        """Hold a worker's place in a group, as in `Group`; `adapt` is what `join` was given."""
         super().__init__(worker, plan, mapping, transport)
         self.adapt = adapt
         self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None)

@@ -21,6 +21,8 @@ class AgreedPlans(NamedTuple):
     """The plan of an all-reduce, which every group needs."""
     given: Plan | None = None
     """The plan that was given, if it is one of another collective."""
+    is_given: bool = False
+    """Whether the plan of the all-reduce was given to worker 0, which alone needs to know."""
 
 
 def agreed_plans(
@@ -55,15 +57,20 @@ def agreed_plans(
             return first_plan(names, network, size_bytes, options, crossing)
         return plan
 
-    agreed = _shared(meeting, all_or_none(meeting, own))
+    agreed = shared_plan(meeting, all_or_none(meeting, own))
     if agreed.collective == "all-reduce":
-        return AgreedPlans(agreed)
+        return AgreedPlans(agreed, is_given=plan is not None)
     made = all_or_none(meeting, lambda: None if meeting.rank else all_reduce_beside(agreed))
-    return AgreedPlans(_shared(meeting, made), agreed)
+    return AgreedPlans(shared_plan(meeting, made), agreed)
 
 
-def _shared(meeting: Rendezvous, mine: Plan | None) -> Plan:
-    """Return the plan of worker 0, which has one; the others have the same one or none."""
+def shared_plan(meeting: Rendezvous, mine: Plan | None) -> Plan:
+    """Return the plan of worker 0, which has one; the others have the same one or none.
+
+    Raises:
+        TreefoldError: On every worker, if one has another plan than worker 0.
+
+    """
     offer: dict[str, Any] = {"plan": "", "fingerprint": None}
     if mine is not None:
         offer = {"plan": mine.to_json() if meeting.rank == 0 else "", "fingerprint": mine.fingerprint}

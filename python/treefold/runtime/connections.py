@@ -15,7 +15,8 @@ class Connections(NamedTuple):
             answer; None sets no limit.
         streams: How many TCP streams side by side join two workers, from 1 to 256. By default it is what
             TREEFOLD_STREAMS says, or else as many as the line holds data for: its bandwidth times its round trip, over
-            what the kernel lets one stream have under way. Of two workers that differ, the higher rank decides.
+            what the kernel lets one stream have under way. Of two workers that differ, the one that calls decides: the
+            higher rank, unless only the lower one can.
 
     Example:
         >>> from treefold import runtime

@@ -325,7 +325,10 @@ class Controller:
         if self._algorithm is None and gave_way and first.algorithm in names():
             with suppress(MisfitError):
                 return replan_as(plan, first, network, size_bytes)
-        return replan(plan, network, self._algorithm, size_bytes=size_bytes)
+        replanned = replan(plan, network, self._algorithm, size_bytes=size_bytes)
+        if self.plans.apart.isdisjoint(replanned.plan.pairs):
+            return replanned
+        return replan(plan, network, "forest", size_bytes=size_bytes)  # which sends along links only
 
     # The connection between two workers is cut.
 

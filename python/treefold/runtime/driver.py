@@ -14,6 +14,7 @@ from treefold import _core
 from treefold._core import Plan, Program
 from treefold.errors import TreefoldError
 from treefold.runtime.engine import Completion, Engine
+from treefold.runtime.networks import Pair
 from treefold.runtime.transport import Bytes, Operation
 
 _SENDS_UNDER_WAY = 2
@@ -36,8 +37,14 @@ class EngineTransport:
         """The cost of a message besides its bytes, as in `Transport`."""
         return self.engine.message_s
 
-    def connect(self, plan: Plan) -> None:
-        """Do nothing: the engine reaches all ranks."""
+    @property
+    def apart(self) -> set[Pair]:
+        """The pairs of ranks that cannot connect, of which there are none."""
+        return set()
+
+    def connect(self, plan: Plan) -> dict[Pair, str]:
+        """Return that no pair failed: the engine reaches all ranks."""
+        return {}
 
     def reaches(self, plan: Plan) -> bool:
         """Return True, as in `Transport`: the engine reaches all ranks."""

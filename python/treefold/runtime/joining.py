@@ -13,14 +13,15 @@ from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous, challenge, local, tls, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
-from treefold.runtime.adaptive import AdaptiveGroup, check_adapt
-from treefold.runtime.agreement import agreed_plans
+from treefold.runtime.adaptive import AdaptiveGroup, check_adapt, check_direct
+from treefold.runtime.agreement import AgreedPlans, agreed_plans
 from treefold.runtime.arrays import WIRE_TYPES
 from treefold.runtime.connections import DEFAULT, Connections
 from treefold.runtime.driver import EngineTransport
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
 from treefold.runtime.rank_mapping import RankMapping, map_ranks
+from treefold.runtime.reach import connected_plan
 from treefold.runtime.streams import asked_streams
 from treefold.runtime.tcp import TcpTransport
 from treefold.text import some
@@ -44,7 +45,7 @@ _CLEAR_TEXT = (
 class _Agreed(NamedTuple):
     """The agreement of the workers of a new group."""
 
-    plan: Plan
+    plans: AgreedPlans
     mapping: RankMapping
     connections: Connections
     key: bytes
@@ -106,7 +107,7 @@ def join(
 
     """
     agreed = agreed_plans(meeting, plan, network, size_bytes, options, _crossing(options.pop("wire", None)))
-    group = form(meeting, agreed.all_reduce, connections, engine, adapt)
+    group = form(meeting, agreed, connections, engine, adapt)
     if agreed.given is not None:
         group.serve(agreed.given)
     return group
@@ -119,20 +120,20 @@ def _crossing(wire: object) -> tuple[str, int] | None:
 
 def form(
     meeting: Rendezvous,
-    plan: Plan,
+    plans: AgreedPlans,
     connections: Connections = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
 ) -> Group:
-    """Connect workers that have agreed on a plan; the arguments, the result and the errors are those of `join`."""
+    """Connect workers that have agreed on plans; the other arguments, the result and the errors are those of `join`."""
     check_adapt(adapt)
     if adapt and engine is not None:
         raise TreefoldError("adapt works over TCP only, and an engine was given; drop one of the two")
     hello = {"name": meeting.name, "number": challenge.number(), "tls": meeting._credentials is not None}
     hellos = validation.exchange(meeting.exchange, hello, _HELLO)
     _check_tls([hello["tls"] for hello in hellos], engine is None)
-    mapping = map_ranks([hello["name"] for hello in hellos], plan.topology)
-    agreed = _Agreed(plan, mapping, connections, meeting._key_from([hello["number"] for hello in hellos]))
+    mapping = map_ranks([hello["name"] for hello in hellos], plans.all_reduce.topology)
+    agreed = _Agreed(plans, mapping, connections, meeting._key_from([hello["number"] for hello in hellos]))
     with ExitStack() as undo:
         if engine is None:
             group = _over_tcp(undo, meeting, agreed, adapt)
@@ -186,7 +187,7 @@ def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: 
             made = engine(agreed.mapping.worker_of_rank)
         transport = EngineTransport(made, agreed.connections.silence_s)
         undo.callback(transport.close)
-        return Group(meeting.rank, agreed.plan, agreed.mapping, transport)
+        return Group(meeting.rank, agreed.plans.all_reduce, agreed.mapping, transport)
 
     return all_or_none(meeting, connected)
 
@@ -197,7 +198,9 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
 
     def listening() -> tuple[Mesh, float]:
         asked_streams(agreed.connections.streams)
-        mesh = Mesh(rank, meeting.size, meeting.address, agreed.key)
+        if adapt:
+            check_direct(agreed.plans.all_reduce.topology)
+        mesh = Mesh(rank, meeting.size, meeting.address, agreed.key, meeting.port)
         undo.callback(mesh.close)
         if meeting._credentials is not None:
             mesh.secure(*meeting._credentials.texts(), [tls.certified_name(name) for name in agreed.mapping.names])
@@ -210,13 +213,11 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
         _warn_of_clear_text([endpoint for endpoint, _ in by_worker])
     addresses, costs = zip(*(by_worker[worker] for worker in agreed.mapping.worker_of_rank), strict=True)
 
-    def connected() -> Group:
-        transport = TcpTransport(mesh, rank, agreed.mapping, agreed.connections, addresses, max(costs))
-        undo.callback(transport.close)
-        make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
-        return make(meeting.rank, agreed.plan, agreed.mapping, transport)
-
-    return all_or_none(meeting, connected)
+    transport = TcpTransport(mesh, rank, agreed.mapping, agreed.connections, meeting, addresses, max(costs))
+    undo.callback(transport.close)
+    plan = connected_plan(meeting, transport, agreed.plans, bool(adapt))
+    make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
+    return make(meeting.rank, plan, agreed.mapping, transport)
 
 
 def _check_tls(have: Sequence[bool], is_tcp: bool) -> None:

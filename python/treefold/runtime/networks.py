@@ -38,6 +38,12 @@ def bandwidths(network: Topology) -> dict[Pair, float]:
     return total
 
 
+def direct_pairs(network: Topology) -> set[Pair]:
+    """Return the pairs of ranks that a link joins, the lower rank first."""
+    ranks = network.ranks
+    return {pair_of(*ends) for ends in bandwidths(network) if max(ends) < ranks and ends[0] != ends[1]}
+
+
 def joined_directly(names: Sequence[str | None]) -> Topology:
     """Return a network that joins all workers directly; its ranks have the workers' names where every worker has one.
 

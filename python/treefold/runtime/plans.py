@@ -1,17 +1,26 @@
 """The plans of a group, one for each collective, and one rank's programs for them."""
 
+import warnings
 from collections import OrderedDict
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from treefold import checks, declared, planning, plans
 from treefold._core import Plan, Program
 from treefold.collectives import COLLECTIVES
-from treefold.errors import MisfitError, TreefoldError
+from treefold.errors import MisfitError, PeerError, TreefoldError
+from treefold.runtime.networks import Pair
+from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.transport import Bytes
 
 if TYPE_CHECKING:
     from treefold.blocks import Blocks
 
+ROUND = "cannot connect; plans go round them"
+"""What is said of pairs of workers that are no links."""
+REMEDY = "let one of the two listen (TREEFOLD_PORT), or open its port in the firewalls between them"
+"""What to do about them."""
 _MOST_PROGRAMS = 64
 
 
@@ -22,20 +31,50 @@ class GroupPlans:
     A program is one rank's part of a plan for vectors of one size; the programs that were used last are kept.
     """
 
-    def __init__(self, plan: Plan, rank: int, message_s: float) -> None:
+    def __init__(self, plan: Plan, rank: int, message_s: float, apart: Collection[Pair] = ()) -> None:
         self.all_reduce = plan
         self._rank, self._message_s = rank, message_s
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._others: dict[tuple[str, int], Plan] = {}
         self._has_changed = False
+        self._served: set[tuple[str, int]] = set()
+        """The collectives, each with its root, whose plans were given."""
+        self.apart = set(apart)
+        """The pairs of ranks that cannot connect; plans that are made here go round them."""
 
     def plan_for(self, collective: str, root: int = 0) -> Plan:
         """Return the plan of a collective, made like the all-reduce's; `root` is a rank of the plan."""
         name = checks.name("collective", collective, COLLECTIVES)
         key = (name, root if COLLECTIVES[name].has_root else 0)
         if key not in self._others:
-            self._others[key] = plan_like(self.all_reduce, *key)
+            self._others[key] = self._made(plan_like(self.all_reduce, *key))
         return self._others[key]
+
+    def _made(self, plan: Plan) -> Plan:
+        """Return a plan that was made, or one along the all-reduce's trees if it uses pairs that cannot connect."""
+        if self.apart.isdisjoint(plan.pairs):
+            return plan
+        return _derived(self.all_reduce, plan.collective, plan.root or 0, plan.blocks)
+
+    def around(self, plan: Plan, has_failed: Bytes, mapping: RankMapping) -> Plan:
+        """Return a plan for the same collective that goes round those of its pairs, too, that cannot connect.
+
+        Raises:
+            TreefoldError: If the plan was given, or there is no other one.
+
+        """
+        pairs = [pair for pair, failed in zip(plan.pairs, has_failed, strict=True) if failed]
+        self.apart |= set(pairs)
+        key = (plan.collective, plan.root or 0)
+        if key not in self._served:
+            self._others.pop(key, None)
+            with suppress(MisfitError):
+                made = self.plan_for(*key)
+                warnings.warn(f"{mapping.describe_pairs(pairs)} {ROUND}", stacklevel=4)
+                return made if plan.blocks is None else made.with_blocks(plan.blocks)
+        raise PeerError(
+            f"the plan of {plan.collective} joins {mapping.describe_pairs(pairs)}, who cannot connect; {REMEDY}"
+        )
 
     def serve(self, plan: Plan) -> None:
         """Use this plan for its collective, until the network changes.
@@ -50,6 +89,7 @@ class GroupPlans:
                 "it without blocks"
             )
         self._others[plan.collective, plan.root or 0] = plan
+        self._served.add((plan.collective, plan.root or 0))
 
     def current(self, plan: Plan) -> Plan:
         """Return the current plan for the collective of `plan`, which may have been made before the plan changed."""
@@ -62,6 +102,7 @@ class GroupPlans:
         """Use this all-reduce, and other plans that follow from it, from now on."""
         self.all_reduce, self._has_changed = plan, True
         self._others.clear()
+        self._served.clear()
 
     def program(self, plan: Plan, elements: int, element_bytes: int, wire: str | None = None) -> Program:
         """Return this rank's program of `plan` for vectors of one size, whose numbers cross lines as `wire`."""

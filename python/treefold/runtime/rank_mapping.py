@@ -5,7 +5,7 @@ network.
 Workers are mapped to ranks by name where every worker has a name, else by order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from treefold.errors import TreefoldError
 from treefold.text import some, visible
 
 _MOST_NAMED = 8
-"""So many ranks are named that no worker is."""
+"""So many ranks are named that no worker is, and so many pairs."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class RankMapping:
         """Return what errors call a rank of the plan: its worker's number and its name."""
         worker, name = self.worker_of_rank[rank], self.names[rank]
         return f"worker {worker}" if name == str(worker) else f"worker {worker} ({name})"
+
+    def describe_pairs(self, pairs: Iterable[tuple[int, int]]) -> str:
+        """Return what errors call pairs of ranks."""
+        return some([f"{self.describe(one)} and {self.describe(other)}" for one, other in pairs], _MOST_NAMED)
 
 
 def map_ranks(names: Sequence[str | None], topology: Topology) -> RankMapping:

@@ -29,7 +29,7 @@ class PlanRunner:
     """
 
     def __init__(self, worker: int, plan: Plan, mapping: RankMapping, transport: Transport) -> None:
-        """Connect to the other workers, which do the same.
+        """Hold a worker's place in a group whose workers are connected as the plan needs it.
 
         Args:
             worker: This worker's number in the rendezvous.
@@ -37,17 +37,13 @@ class PlanRunner:
             mapping: Which worker is which rank of the plan.
             transport: The transport that carries messages.
 
-        Raises:
-            TreefoldError: If a worker cannot be reached.
-
         """
         self.worker, self.size = worker, len(mapping.rank_of_worker)
         self.mapping, self.rank = mapping, mapping.rank_of_worker[worker]
         self.transport = transport
-        self._plans = GroupPlans(plan, self.rank, transport.message_s)
+        self._plans = GroupPlans(plan, self.rank, transport.message_s, transport.apart)
         self._window = Window()
         self._is_closed = False
-        transport.connect(plan)
 
     @property
     def plan(self) -> Plan:
@@ -183,21 +179,26 @@ class PlanRunner:
     def _start(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> Pending:
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
-        self._reach(plan)
+        plan = self._reach(plan)
         memory = memory_of(operation)
         self._window.make_room(memory)
         pending = Pending(memory, partial(self._end, self._begin(plan, operation, elements, element_bytes)))
         self._window.add(pending)
         return pending
 
-    def _reach(self, plan: Plan) -> None:
-        """Connect to the ranks that a plan needs, unless they are connected; all workers do it at once."""
-        if plan is self.plan or self.transport.reaches(plan):
-            return
-        # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so workers
-        # that disagree on what they call are told so.
-        self.run(self.plan, np.zeros(1, np.uint8), "bxor")
-        self.transport.connect(plan)
+    def _reach(self, plan: Plan) -> Plan:
+        """Connect to the ranks that a plan needs; return it, or one that goes round those that cannot connect."""
+        while not (plan is self.plan or self.transport.reaches(plan)):
+            # Then all are here, and none waits for long to be connected. Other calls do not look like this one, so
+            # workers that disagree on what they call are told so.
+            self.run(self.plan, np.zeros(1, np.uint8), "bxor")
+            missed = self.transport.connect(plan)
+            has_failed = np.array([pair in missed for pair in plan.pairs], np.uint8)
+            self.run(self.plan, has_failed, "bor")
+            if not has_failed.any():
+                break
+            plan = self._plans.around(plan, has_failed, self.mapping)
+        return plan
 
     def _begin(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> int:
         return self.transport.start(self._plans.program(plan, elements, element_bytes, operation.wire), operation)

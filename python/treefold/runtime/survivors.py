@@ -4,6 +4,7 @@ import base64
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from treefold._core import Plan
@@ -12,12 +13,12 @@ from treefold.plans import replan
 from treefold.rendezvous import Rendezvous
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.adaptive import AdaptiveGroup
-from treefold.runtime.agreement import check_options
+from treefold.runtime.agreement import AgreedPlans, check_options, shared_plan
 from treefold.runtime.faults import RankLostError
 from treefold.runtime.group import Group
-from treefold.runtime.joining import join
+from treefold.runtime.joining import form
 from treefold.runtime.networks import with_only
-from treefold.runtime.tcp import TcpTransport
+from treefold.runtime.tcp import CONNECT_S, TcpTransport
 
 _POLL_S = 0.05
 _SETTLE_S = 1.0
@@ -70,11 +71,12 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
     transport.rest()
     survivors = _Survivors(group, transport, lost.workers)
     survivors.agree(timeout_s)
+    transport.serve()  # two that are not connected hear each other through this worker, also while it is at work
     try:
         meeting = survivors.meeting(timeout_s)
         plan = all_or_none(meeting, lambda: _plan_of(group, survivors.left, options) if meeting.rank == 0 else None)
         adapt = group.adapt if isinstance(group, AdaptiveGroup) else False
-        return join(meeting, plan, connections=transport.connections, adapt=adapt)
+        return form(meeting, AgreedPlans(shared_plan(meeting, plan)), transport.connections, adapt=adapt)
     finally:
         group.close()
 
@@ -122,7 +124,8 @@ class _Survivors:
         """Connect to all that are left, because all connections of a plan may have led to a lost rank."""
         rank_of_worker = self.group.mapping.rank_of_worker
         ranks = [rank_of_worker[worker] for worker in self.left if worker != self.group.worker]
-        self.transport.connect_to(ranks, timeout_s)
+        # Who is not reached, because a firewall is between, is told by the others.
+        self.transport.connect_to(ranks, min(timeout_s, CONNECT_S))
 
     def meeting(self, timeout_s: float) -> Rendezvous:
         """Return a rendezvous of the workers that are left."""
@@ -142,8 +145,8 @@ class _Survivors:
             return [blobs[worker] for worker in left]
 
         name = group.mapping.names[group.rank] if group.mapping.by_name else None
-        address = self.transport.address.rpartition(":")[0].strip("[]")
-        return Rendezvous(left.index(group.worker), len(left), name, gather, lambda: None, address)
+        place = replace(self.transport.meeting, rank=left.index(group.worker), size=len(left), name=name)
+        return replace(place, _gather=gather, _close=lambda: None)
 
     def _missing(self, workers: list[int]) -> RankLostError:
         names = ", ".join(f"worker {worker}" for worker in workers)

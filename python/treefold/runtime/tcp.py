@@ -7,23 +7,24 @@ notices which ranks are gone.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from treefold._core import Fault, LinkUsage, Mesh, Plan, Program, Recording
 from treefold.errors import TreefoldError
+from treefold.rendezvous import Rendezvous
 from treefold.runtime import control
 from treefold.runtime.connections import Connections
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import error_of
-from treefold.runtime.networks import Pair, pair_of
+from treefold.runtime.networks import Pair, direct_pairs, pair_of
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.streams import asked_streams, streams_of
 from treefold.runtime.transport import Operation
 
-CONNECT_S = 30.0
-"""How long ranks wait for each other when they connect."""
+CONNECT_S = 15.0
+"""How long ranks try to connect to each other: long enough for each end of a pair to call more than once."""
 
 Life = tuple[int, int, int | None]
 """Two ranks, and the life of their connection from which on plans use it: how often it was cut before, or None."""
@@ -38,6 +39,7 @@ class TcpTransport:
         rank: int,
         mapping: RankMapping,
         connections: Connections,
+        meeting: Rendezvous,
         addresses: Sequence[str],
         message_s: float,
     ) -> None:
@@ -48,48 +50,50 @@ class TcpTransport:
             rank: This rank of the plan.
             mapping: Which worker is which rank.
             connections: How ranks are connected, and how long they wait for each other.
-            addresses: The address and port of each rank.
+            meeting: The rendezvous at which the group formed.
+            addresses: The address and port of each rank; the port is 0 if it does not listen.
             message_s: The cost of a message on the slowest of all ranks, in seconds.
 
         """
         self._mesh, self.rank, self.mapping, self.connections = mesh, rank, mapping, connections
-        self._addresses, self.message_s = addresses, message_s
+        self.meeting, self.addresses, self.message_s = meeting, addresses, message_s
         self.size = len(addresses)
+        self.apart: set[Pair] = set()
+        """The pairs of ranks that were known not to connect when the group formed; all ranks know the same ones."""
         self._joined: set[Pair] = set()
         """The pairs of ranks that the plans so far have connected; all ranks know the same ones."""
         self._is_resting = self._is_closed = False
         self._keeper: threading.Thread | None = None
         self._recording: Recording | None = None
 
-    @property
-    def address(self) -> str:
-        """The address and port on which this rank listens."""
-        return self._mesh.address
-
-    def connect(self, plan: Plan) -> None:
-        """Connect to all ranks that the plan, or its network, joins to this one."""
-        pairs = _pairs(plan)
+    def connect(self, plan: Plan, idle: Collection[Pair] = ()) -> dict[Pair, str]:
+        """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links."""
+        pairs = {*plan.pairs, *idle}
         partners = {end for pair in pairs if self.rank in pair for end in pair} - {self.rank}
         asked = asked_streams(self.connections.streams)
         needed = streams_of(plan, self.rank) if asked is None else dict.fromkeys(partners, asked)
         self._mesh.use_streams(needed)
-        self.connect_to(sorted(partners), CONNECT_S)
+        missed = self.connect_to(sorted(partners), CONNECT_S)
         self._joined |= pairs
+        return {pair_of(self.rank, other): why for other, why in missed.items()}
 
     def reaches(self, plan: Plan) -> bool:
         """Return whether all ranks are connected to those that `plan` needs, as in `Transport`."""
         return self._joined.issuperset(plan.pairs)
 
-    def connect_to(self, ranks: Sequence[int], timeout_s: float) -> None:
+    def connect_to(self, ranks: Sequence[int], timeout_s: float) -> dict[int, str]:
         """Connect to these ranks, which do the same at the same time, but not to those from which this one is cut off.
 
+        Returns:
+            The ranks that were not reached in time, and why.
+
         Raises:
-            TreefoldError: If a rank cannot be reached in time.
+            TreefoldError: If a rank is not of this group.
 
         """
         cut_off = {rank for pair in self._mesh.cut_pairs if self.rank in pair for rank in pair}
-        peers = {other: self._addresses[other] for other in ranks if other not in cut_off}
-        self._mesh.connect(peers, timeout_s, self.connections.dead_after_s)
+        peers = {other: self.addresses[other] for other in ranks if other not in cut_off}
+        return self._mesh.connect(peers, timeout_s, self.connections.dead_after_s)
 
     def serve(self, poll: Callable[[], bool] = lambda: False) -> None:
         """Start the thread that serves the connections between operations.
@@ -100,6 +104,7 @@ class TcpTransport:
 
         """
         self._mesh.name_ranks([self.mapping.describe(rank) for rank in range(self.size)])
+        self._is_resting = False
         self._keeper = threading.Thread(target=self._keep_alive, args=(poll,), name="treefold-idle", daemon=True)
         self._keeper.start()
 
@@ -213,7 +218,7 @@ class TcpTransport:
     def watch(self, plan: Plan) -> None:
         """Watch all links, and probe those that the plan does not use."""
         used = set(plan.pairs)
-        idle = {end for pair in _pairs(plan) - used if self.rank in pair for end in pair} - {self.rank}
+        idle = {end for pair in direct_pairs(plan.topology) - used if self.rank in pair for end in pair} - {self.rank}
         self._mesh.watch(sorted(idle))
 
     def probes(self) -> list[LinkUsage]:
@@ -241,15 +246,3 @@ class TcpTransport:
         self.rest()
         self._is_closed = True
         self._mesh.close()
-
-
-def _pairs(plan: Plan) -> set[Pair]:
-    """Return the pairs of ranks to connect: those that the plan uses, and those that a link of the network joins."""
-    sources, targets, _ = plan.topology.link_columns()
-    ranks = plan.topology.ranks
-    direct = {
-        pair_of(*ends)
-        for ends in zip(sources.tolist(), targets.tolist(), strict=True)
-        if max(ends) < ranks and ends[0] != ends[1]
-    }
-    return direct | set(plan.pairs)

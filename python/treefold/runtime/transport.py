@@ -1,11 +1,13 @@
 """The protocol of a transport, which carries the messages of a group."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treefold._core import Plan, Program
+from treefold.runtime.networks import Pair
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -35,11 +37,18 @@ class Transport(Protocol):
     def message_s(self) -> float:
         """The cost of sending or receiving a message besides its bytes, in seconds; it decides how small chunks are."""
 
-    def connect(self, plan: Plan) -> None:
+    @property
+    def apart(self) -> Collection[Pair]:
+        """The pairs of ranks that are known not to connect."""
+
+    def connect(self, plan: Plan) -> dict[Pair, str]:
         """Connect to the ranks that `plan` needs; all ranks call this together.
 
+        Returns:
+            The pairs of this rank that could not connect, and why.
+
         Raises:
-            TreefoldError: If a rank cannot be reached.
+            TreefoldError: If a rank is not of this group.
 
         """
 

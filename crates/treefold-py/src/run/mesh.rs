@@ -112,11 +112,12 @@ impl Mesh {
 
 #[pymethods]
 impl Mesh {
-    /// Create rank `rank` of `ranks`, which listens on `address`, and only there; all ranks of a group have one key of
-    /// 32 bytes.
+    /// Create rank `rank` of `ranks`, which listens on `address`, and only there, at `port`: one that the system
+    /// chooses if it is 0, none if it is None. All ranks of a group have one key of 32 bytes.
     #[new]
-    fn new(rank: u32, ranks: u32, address: IpAddr, key: [u8; tcp::KEY_BYTES]) -> PyResult<Self> {
-        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, &key).map_err(raise)?;
+    #[pyo3(signature = (rank, ranks, address, key, port=Some(0)))]
+    fn new(rank: u32, ranks: u32, address: IpAddr, key: [u8; tcp::KEY_BYTES], port: Option<u16>) -> PyResult<Self> {
+        let mesh = tcp::Mesh::listen(NodeId(rank), ranks, address, port, &key).map_err(raise)?;
         let waker = mesh.waker();
         Ok(Self { inner: Mutex::new(Inner { mesh, flights: Flights::default() }), turns: Turns::default(), waker })
     }
@@ -129,24 +130,32 @@ impl Mesh {
         Ok(())
     }
 
-    /// The address and port on which the rank listens, as `address:port`.
+    /// The address and port on which the rank listens, as `address:port`; the port is 0 if it does not listen.
     #[getter]
     fn address(&self, py: Python<'_>) -> String {
         py.detach(|| self.locked().mesh.address().to_string())
     }
 
-    /// Set how many TCP streams side by side new connections to these ranks have; of a pair, the higher rank decides.
+    /// Set how many TCP streams side by side new connections to these ranks have; of a pair, the caller decides.
     fn use_streams(&self, py: Python<'_>, streams: BTreeMap<u32, usize>) {
         let streams: Vec<_> = streams.into_iter().map(|(rank, count)| (NodeId(rank), count)).collect();
         py.detach(|| self.locked().mesh.use_streams(&streams));
     }
 
-    /// Connect to peers, whose `address:port` is given by rank; they have to do the same at the same time.
-    fn connect(&self, py: Python<'_>, peers: BTreeMap<u32, String>, timeout_s: f64, dead_after_s: f64) -> PyResult<()> {
+    /// Connect to peers, whose `address:port` is given by rank; they have to do the same at the same time. Return why
+    /// peers were not reached, by rank.
+    fn connect(
+        &self,
+        py: Python<'_>,
+        peers: BTreeMap<u32, String>,
+        timeout_s: f64,
+        dead_after_s: f64,
+    ) -> PyResult<BTreeMap<u32, String>> {
         let parse = |(rank, text): (u32, String)| text.parse().map(|address: SocketAddr| (NodeId(rank), address));
         let peers: Vec<_> = peers.into_iter().map(parse).collect::<Result<_, _>>()?;
         let [timeout, dead_after] = [timeout_s, dead_after_s].map(Duration::from_secs_f64);
-        interruptible(py, |go_on| self.locked().mesh.connect(&peers, timeout, dead_after, go_on))
+        let missed = interruptible(py, |go_on| self.locked().mesh.connect(&peers, timeout, dead_after, go_on))?;
+        Ok(missed.into_iter().map(|(rank, why)| (rank.0, why)).collect())
     }
 
     /// Begin an operation behind those in flight, on a vector in place; return its number. The other arrays are the

@@ -8,11 +8,13 @@
 
 mod between;
 mod callers;
+mod calls;
 mod connection;
 mod control;
 mod faults;
 mod frame;
 mod join;
+mod listener;
 mod probe;
 mod proof;
 mod reunion;
@@ -27,7 +29,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
 use mio::{Events, Poll, Token, Waker};
 
 use crate::ids::NodeId;
@@ -44,6 +45,7 @@ pub use faults::{Failure, Pair};
 pub use frame::Signature;
 use frame::{Frame, Kind};
 pub use join::message_cost;
+use listener::Listener;
 pub use proof::KEY_BYTES;
 use proof::Key;
 use reunion::Reunions;
@@ -86,10 +88,12 @@ pub struct Mesh {
     rank: NodeId,
     poll: Poll,
     waker: Arc<Waker>,
-    listener: TcpListener,
+    /// Where this rank listens, if it does.
+    listener: Option<Listener>,
     key: Key,
     /// What connections are encrypted with, if they are.
     credentials: Option<Credentials>,
+    /// Where this rank is reached; the port is 0 if it is not.
     address: SocketAddr,
     /// Whether all ranks to which this one is connected are on its machine.
     is_near: bool,

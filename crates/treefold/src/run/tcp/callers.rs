@@ -10,8 +10,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
-
+use super::listener::Listener;
 use super::proof::{Claim, HELLO_BYTES, Key, NUMBER_BYTES, PROOF_BYTES, number};
 use super::secure::{Credentials, Line};
 use crate::ids::NodeId;
@@ -22,6 +21,8 @@ const HELLO: Duration = Duration::from_secs(5);
 const CALLERS: usize = 128;
 /// How long a rank that was crowded out waits before it calls again.
 const AGAIN: Duration = Duration::from_millis(50);
+/// How long a rank waits before it calls again where nobody has listened.
+const REDIAL: Duration = Duration::from_millis(200);
 
 /// A process that has called, and what has come of its hello.
 pub struct Caller {
@@ -47,8 +48,15 @@ impl Caller {
         Ok(Self { line, from, asked, hello: [0; HELLO_BYTES], received: 0, deadline, claim: None })
     }
 
-    /// Reads the bytes that have come, and answers a proof; returns false if the caller is a stranger or too late.
-    pub fn serve(&mut self, own: NodeId, key: &Key, credentials: Option<&Credentials>) -> bool {
+    /// Reads the bytes that have come, and answers the proof of one who is awaited; returns false if the caller is
+    /// another one or too late.
+    pub fn serve(
+        &mut self,
+        own: NodeId,
+        key: &Key,
+        credentials: Option<&Credentials>,
+        is_awaited: &impl Fn(Claim) -> bool,
+    ) -> bool {
         if self.claim.is_some() || Instant::now() >= self.deadline {
             return Instant::now() < self.deadline;
         }
@@ -56,15 +64,21 @@ impl Caller {
             Ok(0) => false,
             Ok(count) => {
                 self.received += count;
-                self.received < HELLO_BYTES || self.answer(own, key, credentials).is_some()
+                self.received < HELLO_BYTES || self.answer(own, key, credentials, is_awaited).is_some()
             }
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 
-    fn answer(&mut self, own: NodeId, key: &Key, credentials: Option<&Credentials>) -> Option<()> {
+    fn answer(
+        &mut self,
+        own: NodeId,
+        key: &Key,
+        credentials: Option<&Credentials>,
+        is_awaited: &impl Fn(Claim) -> bool,
+    ) -> Option<()> {
         let (claim, proof) = key.check(own, &self.asked, &self.hello)?;
-        if !self.line.is_of(claim.rank, credentials) {
+        if !self.line.is_of(claim.rank, credentials) || !is_awaited(claim) {
             return None;
         }
         self.line.write_all(&proof).ok()?;
@@ -79,7 +93,7 @@ impl Caller {
 }
 
 /// Accepts all callers, and reads their hellos.
-pub fn accept(listener: &TcpListener, callers: &mut Vec<Caller>, credentials: Option<&Credentials>) {
+pub fn accept(listener: &Listener, callers: &mut Vec<Caller>, credentials: Option<&Credentials>) {
     for _ in 0..CALLERS {
         match listener.accept() {
             Ok((stream, from)) => callers.extend(Caller::new(stream.into(), from.ip(), credentials)),
@@ -112,61 +126,91 @@ pub struct Call {
     pub own: IpAddr,
     pub rank: NodeId,
     pub address: SocketAddr,
+    /// Until when it tries to get through.
+    pub until: Instant,
+    /// Until when it waits for answers once it got through.
     pub deadline: Instant,
     pub key: Key,
     pub credentials: Option<Credentials>,
 }
 
 impl Call {
-    /// Calls once with each claim, all at the same time.
+    /// Calls once with each claim, all at the same time. No call says who calls before all of them got through, so
+    /// that the rank has taken none of them if this fails because one did not.
     ///
     /// # Errors
     /// If the rank cannot be reached, does not prove itself, or answers too late.
     pub fn with(&self, claims: &[Claim]) -> io::Result<Vec<Line>> {
-        thread::scope(|scope| {
-            let calls: Vec<_> = claims.iter().map(|&claim| scope.spawn(move || self.with_one(claim))).collect();
-            calls.into_iter().map(|call| call.join().expect("a call does not panic")).collect()
-        })
+        let sockets = at_once(claims.iter().map(|_| || self.dial(self.until)))?;
+        at_once(claims.iter().zip(sockets).map(|(&claim, socket)| move || self.with_one(claim, socket)))
     }
 
-    fn with_one(&self, claim: Claim) -> io::Result<Line> {
+    fn with_one(&self, claim: Claim, mut socket: TcpStream) -> io::Result<Line> {
+        let mut cut_short = None;
         loop {
-            let mut line = Line::call(self.dial()?, self.rank, self.credentials.as_ref())?;
+            let mut line = Line::call(socket, self.rank, self.credentials.as_ref())?;
             match self.introduce(&mut line, claim) {
                 Ok(()) => return Ok(line),
-                Err(error) if !was_cut_short(&error) || Instant::now() + AGAIN > self.deadline => return Err(error),
-                Err(_) => thread::sleep(AGAIN),
+                Err(error) if is_refusal(&error) => return Err(error),
+                Err(error) if was_cut_short(&error) && Instant::now() + AGAIN < self.deadline => {
+                    cut_short = Some(error);
+                    thread::sleep(AGAIN);
+                }
+                Err(error) => return Err(cut_short.unwrap_or(error)),
             }
+            socket = self.dial(self.deadline)?;
         }
     }
 
     /// Connects from the address on which the rank listens, so that traffic takes the interface that was asked for.
-    fn dial(&self) -> io::Result<TcpStream> {
-        let socket = socket2::Socket::new(socket2::Domain::for_address(self.address), socket2::Type::STREAM, None)?;
-        socket.bind(&SocketAddr::new(self.own, 0).into())?;
-        socket.connect_timeout(&self.address.into(), self.left())?;
-        Ok(socket.into())
+    fn dial(&self, until: Instant) -> io::Result<TcpStream> {
+        loop {
+            let socket = socket2::Socket::new(socket2::Domain::for_address(self.address), socket2::Type::STREAM, None)?;
+            socket.bind(&SocketAddr::new(self.own, 0).into())?;
+            match socket.connect_timeout(&self.address.into(), left(until)) {
+                Ok(()) => return Ok(socket.into()),
+                // What a rule of the system forbids is no answer of the other end.
+                Err(error) if Instant::now() + REDIAL > until && error.kind() == ErrorKind::PermissionDenied => {
+                    return Err(io::Error::new(ErrorKind::HostUnreachable, error));
+                }
+                Err(error) if Instant::now() + REDIAL > until => return Err(error),
+                Err(_) => thread::sleep(REDIAL),
+            }
+        }
     }
 
     fn introduce(&self, line: &mut Line, claim: Claim) -> io::Result<()> {
         line.stream.set_nodelay(true)?;
         let (mut asked, mut proof) = ([0; NUMBER_BYTES], [0; PROOF_BYTES]);
-        line.stream.set_read_timeout(Some(self.left()))?;
+        line.stream.set_read_timeout(Some(left(self.deadline)))?;
         line.flush()?; // the beginning of TLS
         line.read_exact(&mut asked)?;
         let (hello, answer) = self.key.hello(self.rank, &asked, claim)?;
         line.write_all(&hello)?;
-        line.stream.set_read_timeout(Some(self.left()))?;
+        line.stream.set_read_timeout(Some(left(self.deadline)))?;
         line.read_exact(&mut proof)?;
         if !answer.is(&proof) {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "what listens there is not of this group"));
         }
         line.stream.set_read_timeout(None)
     }
+}
 
-    fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
-    }
+/// Does all of this work at the same time.
+fn at_once<T: Send>(work: impl Iterator<Item = impl FnOnce() -> io::Result<T> + Send>) -> io::Result<Vec<T>> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = work.map(|each| scope.spawn(each)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a call does not panic")).collect()
+    })
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// Returns whether what was reached is not the rank that was called, or does not want this one.
+pub fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
 }
 
 /// Returns whether the other end has closed the stream, as it does when it is called by too many.

@@ -1,25 +1,18 @@
-//! Joining: a rank listens, connects to the ranks before it, and accepts connections of the ranks after it.
-//!
-//! Both ends of a connection prove that they know a key which only the group has, so that a foreign process that finds
-//! the port is sent away. A rank calls in threads while it accepts, as an end waits for the other one's proof.
+//! Joining: a rank listens, or does not, and sets up the streams to other ranks as connections.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
 use socket2::{SockRef, TcpKeepalive};
 
-use super::callers::{Call, Caller, accept};
 use super::connection::{Connection, Stream};
 use super::control::Heard;
 use super::frame::HEADER;
-use super::proof::{Claim, KEY_BYTES, Key};
+use super::listener::Listener;
+use super::proof::{KEY_BYTES, Key};
 use super::secure::{Credentials, Line};
 use super::window::Window;
 use super::working::Vigil;
@@ -30,9 +23,6 @@ use crate::units::Seconds;
 
 /// The waker's token in mio; the token of a connection is its rank.
 const WAKE: Token = Token(usize::MAX);
-const GREETING: [u8; 8] = *b"treefold";
-/// The greeting of a rank that was cut off.
-pub const REUNION: [u8; 8] = *b"treeback";
 
 /// Returns the time that sending or receiving a message costs this machine, besides its bytes. It measures how long
 /// sending and receiving take together over loopback, at best, and halves that.
@@ -63,30 +53,28 @@ pub fn message_cost() -> Result<Seconds> {
 }
 
 impl Mesh {
-    /// Returns rank `rank` of `ranks`, without connections; it listens on `address`, and only there, at a free port.
+    /// Returns rank `rank` of `ranks`, without connections; it listens on `address`, and only there, at `port`: one
+    /// that the system chooses if it is 0, and at none if it is `None`. Ranks of one process may share a port.
     /// All ranks of a group have the same `key`, and strangers do not know it.
     ///
     /// # Errors
-    /// If this machine does not have that address.
+    /// If this machine does not have that address, or another process has the port.
     ///
     /// ```
     /// use treefold::run::tcp::Mesh;
     /// use treefold::topology::NodeId;
     ///
-    /// let mesh = Mesh::listen(NodeId(0), 2, "127.0.0.1".parse().unwrap(), &[7; 32])?;
+    /// let mesh = Mesh::listen(NodeId(0), 2, "127.0.0.1".parse().unwrap(), Some(0), &[7; 32])?;
     /// assert!(mesh.address().ip().is_loopback());
     /// assert_ne!(mesh.address().port(), 0, "the system has chosen a port");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, key: &[u8; KEY_BYTES]) -> Result<Self> {
-        let fail = |error: io::Error| {
-            Error::new(format!("cannot listen on {address}: {error}; give an address of this machine"))
-                .outside(error.kind())
-        };
-        let listener = TcpListener::bind(SocketAddr::new(address, 0)).map_err(fail)?;
+    pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, port: Option<u16>, key: &[u8; KEY_BYTES]) -> Result<Self> {
+        let fail = |error: io::Error| Error::new(format!("cannot wait for connections: {error}")).outside(error.kind());
+        let listener = port.map(|port| Listener::at(SocketAddr::new(address, port))).transpose()?;
         let poll = Poll::new().map_err(fail)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fail)?);
-        let address = listener.local_addr().map_err(fail)?;
+        let address = listener.as_ref().map_or(SocketAddr::new(address, 0), |listener| listener.address);
         let count = ranks as usize;
         Ok(Self {
             rank,
@@ -115,7 +103,7 @@ impl Mesh {
     }
 
     /// Sets how many streams side by side the connections to these ranks have from now on; by default one. Of a pair,
-    /// the higher rank decides. There are [`MOST_STREAMS`] at most.
+    /// the end that calls decides. There are [`MOST_STREAMS`] at most.
     pub fn use_streams(&mut self, streams: &[(NodeId, usize)]) {
         for &(rank, count) in streams {
             self.streams[rank.index()] = count.clamp(1, MOST_STREAMS);
@@ -128,131 +116,13 @@ impl Mesh {
         self.credentials = Some(credentials);
     }
 
-    /// Returns the address and port on which this rank listens.
+    /// Returns the address and port on which this rank listens; the port is 0 if it does not listen.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connects to `peers`, each a rank with its address; they have to do the same at the same time. Peers that are
-    /// connected already are left out. `dead_after` is how long a peer may take to acknowledge data.
-    ///
-    /// # Errors
-    /// If a peer cannot be reached, or does not connect within `timeout`; or if `go_on` says no.
-    pub fn connect(
-        &mut self,
-        peers: &[(NodeId, SocketAddr)],
-        timeout: Duration,
-        dead_after: Duration,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
-        let deadline = Instant::now() + timeout;
-        let wanted = |rank: NodeId| self.connections[rank].is_none() && rank != self.rank;
-        let (before, after): (Vec<_>, Vec<_>) =
-            peers.iter().filter(|peer| wanted(peer.0)).partition(|peer| peer.0 < self.rank);
-        let mut calls: Vec<Calling> =
-            before.iter().map(|&&(rank, address)| self.call(GREETING, rank, address, deadline)).collect();
-        self.reunions.dead_after = dead_after;
-        for &(rank, address) in peers {
-            self.reunions.addresses.retain(|&(other, _)| other != rank);
-            self.reunions.addresses.push((rank, address));
-        }
-        let mut missing: Vec<NodeId> = after.iter().map(|peer| peer.0).collect();
-        let mut callers = Vec::new();
-        while !missing.is_empty() || !calls.is_empty() {
-            if let Some((rank, streams)) = self.next_member(&mut callers, GREETING, &missing) {
-                missing.retain(|&other| other != rank);
-                self.keep(rank, streams, dead_after)?;
-                continue;
-            }
-            if let Some((at, answered)) = calls.iter().enumerate().find_map(|(at, call)| Some((at, call.answered()?))) {
-                let Calling { rank, address, .. } = calls.swap_remove(at);
-                let streams = answered.map_err(|error| self.unreachable(rank, address, &error))?;
-                self.keep(rank, streams, dead_after)?;
-                continue;
-            }
-            if !go_on() {
-                return Err(Error::interrupted(format!("rank {} was interrupted while it connected", self.rank)));
-            }
-            if Instant::now() > deadline && !missing.is_empty() {
-                return Err(self.absent(&missing, timeout));
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    }
-
-    fn absent(&self, missing: &[NodeId], timeout: Duration) -> Error {
-        let missing: Vec<u32> = missing.iter().map(|rank| rank.0).collect();
-        let late = Error::new(format!(
-            "rank {missing:?} did not connect to rank {} at {} within {:.0} s; can they reach that address?",
-            self.rank,
-            self.address,
-            timeout.as_secs_f64()
-        ));
-        late.outside(io::ErrorKind::TimedOut)
-    }
-
-    fn unreachable(&self, rank: NodeId, address: SocketAddr, error: &io::Error) -> Error {
-        let reason = match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it hung up".to_owned(),
-            io::ErrorKind::WouldBlock => "it does not answer".to_owned(),
-            _ => error.to_string(),
-        };
-        let remedy = "is there a route, or a firewall, and does the same group listen there?";
-        Error::new(format!("rank {} cannot reach rank {rank} at {address}: {reason}; {remedy}", self.rank))
-            .outside(error.kind())
-    }
-
-    /// Calls a rank in a thread, as that may take long.
-    pub(super) fn call(&self, greeting: [u8; 8], rank: NodeId, address: SocketAddr, deadline: Instant) -> Calling {
-        let streams = self.streams[rank.index()];
-        let claims: Vec<Claim> =
-            (0..streams).map(|stream| Claim { greeting, rank: self.rank, stream, streams }).collect();
-        let call = Call {
-            own: self.address.ip(),
-            rank,
-            address,
-            deadline,
-            key: self.key.clone(),
-            credentials: self.credentials.clone(),
-        };
-        let (sender, receiver) = channel();
-        thread::spawn(move || {
-            // Nobody listens if this rank has given up meanwhile.
-            let _ = sender.send(call.with(&claims));
-        });
-        Calling { rank, address, receiver }
-    }
-
-    /// Returns the streams of a missing rank with this greeting that has proven to be one and has called with all of
-    /// its streams, if there is one. It waits for none of them, so that a silent caller keeps nobody out.
-    pub(super) fn next_member(
-        &self,
-        callers: &mut Vec<Caller>,
-        greeting: [u8; 8],
-        missing: &[NodeId],
-    ) -> Option<(NodeId, Vec<Line>)> {
-        let credentials = self.credentials.as_ref();
-        accept(&self.listener, callers, credentials);
-        let said = |caller: &Caller| caller.claim.filter(|claim| claim.greeting == greeting);
-        let is_awaited = |claim: Claim| claim.greeting == greeting && missing.contains(&claim.rank);
-        callers.retain_mut(|caller| {
-            caller.serve(self.rank, &self.key, credentials) && caller.claim.is_none_or(is_awaited)
-        });
-        let is_whole = |claim: &Claim| {
-            let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == claim.rank);
-            of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == claim.streams
-        };
-        let Claim { rank, .. } = callers.iter().filter_map(said).find(is_whole)?;
-        let mut streams = BTreeMap::new();
-        for caller in callers.extract_if(.., |caller| said(caller).is_some_and(|claim| claim.rank == rank)) {
-            streams.insert(caller.claim.map(|claim| claim.stream), caller.into_line());
-        }
-        Some((rank, streams.into_values().collect()))
-    }
-
     /// Makes streams the connection to a rank.
-    fn keep(&mut self, rank: NodeId, streams: Vec<Line>, dead_after: Duration) -> Result<()> {
+    pub(super) fn keep(&mut self, rank: NodeId, streams: Vec<Line>, dead_after: Duration) -> Result<()> {
         let life = self.faults.mend(rank, self.rank);
         let connection = self.set_up(rank, streams, dead_after, life);
         let fail = |error: io::Error| Error::new(format!("connection to rank {rank}: {error}")).outside(error.kind());
@@ -287,23 +157,5 @@ impl Mesh {
         let mut stream = mio::net::TcpStream::from_std(stream);
         self.poll.registry().register(&mut stream, Token(token), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Stream::new(stream, session, is_near))
-    }
-}
-
-/// A call to a lower rank that has not been answered.
-pub struct Calling {
-    pub rank: NodeId,
-    address: SocketAddr,
-    receiver: Receiver<io::Result<Vec<Line>>>,
-}
-
-impl Calling {
-    /// Returns the streams, or why there are none; `None` as long as neither is known.
-    pub fn answered(&self) -> Option<io::Result<Vec<Line>>> {
-        match self.receiver.try_recv() {
-            Ok(answered) => Some(answered),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(io::Error::other("the call was given up"))),
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that were cut and come back: the higher rank of a pair dials again and again, and the lower one accepts.
+//! Connections that were cut and come back: the end that called before dials again and again, and the other accepts.
 //!
 //! Each connection of a pair has a number, its life: 0 at first, and one more each time. All reports of cuts name it,
 //! so a late report of the first cut says nothing about the second connection. Neither rank waits for the other: a
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::Mesh;
 use super::callers::Caller;
+use super::calls::{Calling, REUNION};
 use super::connection::{Connection, Received};
 use super::frame::{Frame, Kind};
-use super::join::{Calling, REUNION};
 use super::secure::Line;
 use super::window::{Window, Work};
 use crate::ids::NodeId;
@@ -28,8 +28,8 @@ const LOG: usize = 4 << 20;
 /// What a rank needs to meet those from which it is cut off.
 #[derive(Default)]
 pub struct Reunions {
-    /// The addresses of ranks to which it has been connected.
-    pub addresses: Vec<(NodeId, SocketAddr)>,
+    /// The ranks to which it was connected last by a call of its own, and their addresses.
+    pub calls: Vec<(NodeId, SocketAddr)>,
     /// How long a peer may take to acknowledge data.
     pub dead_after: Duration,
     /// When each rank was dialled last.
@@ -102,16 +102,16 @@ impl Mesh {
         self.faults.next_life(rank, self.rank).filter(|_| !is_met)
     }
 
-    /// Dials the lower ranks in threads, as that may take long.
+    /// Dials the ranks that this one called before, in threads, as that may take long.
     fn dial_again(&mut self, now: Instant) {
-        for (rank, address) in self.reunions.addresses.clone() {
+        for (rank, address) in self.reunions.calls.clone() {
             let is_early = |&(other, at): &(NodeId, Instant)| other == rank && now - at < DIAL_EVERY;
             let is_dialling = self.reunions.dialling.iter().any(|calling| calling.rank == rank);
             let is_later = is_dialling || self.reunions.dialled.iter().any(is_early);
-            if rank > self.rank || is_later || self.awaited(rank).is_none() {
+            if is_later || self.awaited(rank).is_none() {
                 continue;
             }
-            let calling = self.call(REUNION, rank, address, now + PATIENCE);
+            let calling = self.call(REUNION, rank, address, now + PATIENCE, now + PATIENCE);
             self.reunions.dialled.retain(|&(other, _)| other != rank);
             self.reunions.dialled.push((rank, now));
             self.reunions.dialling.push(calling);
@@ -129,10 +129,15 @@ impl Mesh {
         }
     }
 
-    /// Accepts the higher ranks from which this one is cut off, and greets them.
+    /// Returns whether this rank has called another one, and calls it again.
+    fn calls(&self, rank: NodeId) -> bool {
+        self.reunions.calls.iter().any(|&(other, _)| other == rank)
+    }
+
+    /// Accepts the ranks that have called this one before and are cut off from it, and greets them.
     fn take_calls(&mut self, now: Instant) {
-        let higher = NodeId::first(self.connections.len()).filter(|&rank| rank > self.rank);
-        let awaited: Vec<NodeId> = higher.filter(|&rank| self.awaited(rank).is_some()).collect();
+        let callers = NodeId::first(self.connections.len()).filter(|&rank| rank != self.rank && !self.calls(rank));
+        let awaited: Vec<NodeId> = callers.filter(|&rank| self.awaited(rank).is_some()).collect();
         if awaited.is_empty() {
             return;
         }
@@ -196,7 +201,7 @@ impl Mesh {
         if self.awaited(rank) != Some(life) {
             return;
         }
-        if rank < self.rank {
+        if self.calls(rank) {
             connection.queue(self.welcome(life));
         }
         missing.into_iter().for_each(|frame| connection.queue(frame));

@@ -64,7 +64,7 @@ impl Mesh {
     /// # let line = Arc::new(from_spec("line:2", None, None)?);
     /// # let plan = planners::plan("ring", &line, &planners::Options::default())?;
     /// let programs = Program::all(&plan, 4, 1, parse_time("0s")?)?;
-    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), &[7; 32]);
+    /// let listen = |rank| Mesh::listen(rank, 2, "127.0.0.1".parse().unwrap(), Some(0), &[7; 32]);
     /// let mut meshes = [listen(NodeId(0))?, listen(NodeId(1))?];
     /// let peers = [(NodeId(0), meshes[0].address()), (NodeId(1), meshes[1].address())];
     /// let mut vectors = [[1; 4], [2; 4]];
