@@ -1,6 +1,7 @@
 """Operations in flight together: their results, their order, and what the failure of one means for the others."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -135,6 +136,24 @@ def test_a_rank_that_dies_ends_all_operations_in_flight():
         return len(handles)
 
     assert runtime.in_threads(3, work) == [5, 0, 5]
+
+
+def test_a_rank_that_has_left_long_ago_is_missed_at_once():
+    gone = threading.Barrier(2)
+
+    def work(group):
+        group.all_reduce(np.ones(1))
+        if group.worker == 1:
+            group.close()
+            gone.wait()
+            return True
+        gone.wait()
+        time.sleep(0.3)  # so that the connection is known to be closed before the operation begins
+        with pytest.raises(runtime.RankLostError, match="worker 1"):
+            group.all_reduce(np.ones(1))
+        return True
+
+    assert runtime.in_threads(2, work, connections=runtime.Connections(operation_s=5.0)) == [True, True]
 
 
 def test_closing_ends_what_is_in_flight():

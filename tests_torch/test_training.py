@@ -123,7 +123,7 @@ def test_ddp(workers):
 def test_groups_of_the_hook_may_be_collected_anywhere():
     """Even in a thread that holds the lock which ending a thread needs, as one does that starts."""
     executor, closed, gone = OrderedExecutor("treefold-hook"), threading.Event(), set()
-    executor._threads.submit(int).result()
+    executor._starter.submit(int).result()
     groups = [threading.Event()]  # anything that a weak reference may have
     hook._close_with(groups[0], executor, SimpleNamespace(close=closed.set))
 

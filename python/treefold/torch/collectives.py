@@ -1,9 +1,10 @@
 """The collectives of torch on a treefold group: tensors become arrays, and blocks are in the order of torch's ranks.
 
-Every function blocks, works in place on contiguous CPU tensors, and releases the GIL while data move.
+Every function makes a generator, which begins the operation up to its first yield, and waits for its end behind it. So
+operations overlap. It works in place on contiguous CPU tensors, and releases the GIL while data move.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch import distributed as dist
 
 from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
+from treefold.runtime.pending import Pending
 from treefold.torch.crossing import Crossing
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -32,63 +34,80 @@ OPERATORS: dict[Any, tuple[str, frozenset[torch.dtype]]] = {
 """treefold's name of each of torch's reductions, and the types for which gloo has it."""
 
 
-def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any, crossing: Crossing) -> None:
+def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any, crossing: Crossing) -> Iterator[None]:
     """Reduce each of the tensors over all ranks, in place."""
+    begun = []
     for tensor in tensors:
         dense, wire = tensor.detach().contiguous(), crossing.wire_of(tensor, operator)
-        if (kept := crossing.residual_of(tensor, operator)) is None:
-            group.all_reduce(_array(dense), OPERATORS[operator][0], _number(dense), wire)
-        else:
-            residual = kept.contiguous()
-            group.all_reduce(_array(dense), OPERATORS[operator][0], _number(dense), wire, _array(residual))
-            _store(residual, kept)
+        kept = crossing.residual_of(tensor, operator)
+        residual = None if kept is None else kept.contiguous()
+        feedback = None if residual is None else _array(residual)
+        pending = group.start_all_reduce(_array(dense), OPERATORS[operator][0], _number(dense), wire, feedback)
+        begun.append((tensor, dense, kept, residual, pending))
+    yield
+    for tensor, dense, kept, residual, pending in begun:
+        pending.wait()
         _average(group, dense, operator)
         _store(dense, tensor)
+        if kept is not None and residual is not None:
+            _store(residual, kept)
 
 
-def broadcast(group: Group, tensor: torch.Tensor, root: int) -> None:
+def broadcast(group: Group, tensor: torch.Tensor, root: int) -> Iterator[None]:
     """Give all ranks the tensor of the torch rank `root`, in place."""
     dense = tensor.detach().contiguous()
-    _run(group, "broadcast", dense, root=root)
+    pending = _start(group, "broadcast", dense, root=root)
+    yield
+    pending.wait()
     _store(dense, tensor)
 
 
-def reduce(group: Group, tensor: torch.Tensor, root: int, operator: Any) -> None:
+def reduce(group: Group, tensor: torch.Tensor, root: int, operator: Any) -> Iterator[None]:
     """Reduce the tensors of all ranks into that of `root`; the others keep theirs."""
     is_root = group.worker == root
     dense = tensor.detach().contiguous() if is_root else tensor.detach().clone(memory_format=torch.contiguous_format)
-    _run(group, "reduce", dense, operator, root)
+    pending = _start(group, "reduce", dense, operator, root)
+    yield
+    pending.wait()
     if is_root:
         _average(group, dense, operator)
         _store(dense, tensor)
 
 
-def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> None:
+def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> Iterator[None]:
     """Fill `output` with the blocks of all ranks, by rank; it is as long as all of them together."""
     dense = output.detach().contiguous()
     blocks = dense.view(group.size, -1)
     blocks[group.rank].copy_(block.detach().reshape(-1))
-    _run(group, "all-gather", dense)
+    pending = _start(group, "all-gather", dense)
+    yield
+    pending.wait()
     if not group.mapping.is_in_order:
         blocks.copy_(blocks[group.mapping.rank_of_worker])
     _store(dense, output)
 
 
-def reduce_scatter(group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any, crossing: Crossing) -> None:
+def reduce_scatter(
+    group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any, crossing: Crossing
+) -> Iterator[None]:
     """Reduce the vectors of all ranks and leave this rank's block of the result in `output`."""
     blocks = vector.detach().reshape(group.size, -1)
     ordered = blocks.clone() if group.mapping.is_in_order else blocks[group.mapping.worker_of_rank]
-    _run(group, "reduce-scatter", ordered, operator, wire=crossing.wire_of(ordered, operator))
+    pending = _start(group, "reduce-scatter", ordered, operator, wire=crossing.wire_of(ordered, operator))
+    yield
+    pending.wait()
     own = ordered[group.rank]
     _average(group, own, operator)
     output.detach().copy_(own.view(output.shape))
 
 
-def all_to_all(group: Group, output: torch.Tensor, vector: torch.Tensor) -> None:
+def all_to_all(group: Group, output: torch.Tensor, vector: torch.Tensor) -> Iterator[None]:
     """Send block r of the vector to rank r, and fill `output` with the blocks received, by rank; blocks are equal."""
     blocks = vector.detach().reshape(group.size, -1)
     received = torch.empty_like(output, memory_format=torch.contiguous_format)
-    _run(group, "all-to-all", blocks[group.mapping.worker_of_rank], result=received)
+    pending = _start(group, "all-to-all", blocks[group.mapping.worker_of_rank], result=received)
+    yield
+    pending.wait()
     in_order = received.view(group.size, -1)[group.mapping.rank_of_worker]
     output.detach().copy_(in_order.view(output.shape))
 
@@ -106,7 +125,7 @@ def sizes_of_all(group: Group, vector: torch.Tensor, sizes: Sizes) -> Any:
 
 
 def exchange(group: Group, output: torch.Tensor, vector: torch.Tensor, of_all: Any, sizes: Sizes) -> None:
-    """Send each rank its block of the vector, and fill `output` with the blocks received, by rank.
+    """Send each rank its block of the vector, and fill `output` with the blocks received, by rank, before it returns.
 
     Raises:
         TreefoldError: If another rank sends a block of another size than this one expects.
@@ -136,7 +155,7 @@ def _elements(tensor: torch.Tensor, rows: list[int], ranks: int) -> list[int]:
     return [len(tensor) // ranks * row] * ranks
 
 
-def _run(
+def _start(
     group: Group,
     collective: str,
     dense: torch.Tensor,
@@ -144,11 +163,11 @@ def _run(
     root: int = 0,
     result: torch.Tensor | None = None,
     wire: str | None = None,
-) -> None:
-    """Run a collective on the memory of a contiguous tensor; `root` is a torch rank."""
+) -> Pending:
+    """Begin a collective on the memory of a contiguous tensor; `root` is a torch rank."""
     plan = group.plan_for(collective, group.mapping.rank_of_worker[root])
     target = None if result is None else _array(result)
-    group.run(plan, _array(dense), OPERATORS[operator][0], _number(dense), target, wire=wire)
+    return group.start(plan, _array(dense), OPERATORS[operator][0], _number(dense), target, wire=wire)
 
 
 def _number(dense: torch.Tensor) -> str:

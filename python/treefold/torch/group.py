@@ -5,10 +5,11 @@ is forwarded explicitly. If it were left to the base class, a call would reach g
 deadlock with gloo's thread, which takes the GIL while it holds the lock of its queue (torch 2.15).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
@@ -16,7 +17,7 @@ from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
 from treefold.torch import collectives, wrapped
 from treefold.torch.planned import Members, PlannedCalls
-from treefold.torch.work import OrderedExecutor, Work
+from treefold.torch.work import OrderedExecutor, Work, spans_of
 
 _COLLECTIVES = (
     *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
@@ -103,7 +104,7 @@ class ProcessGroup(dist.ProcessGroup):
         options = _options(c10d.AllgatherOptions, args, kwargs)
         fits = block.numel() * self.size() == output.numel() and block.dtype == output.dtype
         if options is not None and fits and self.planned.takes([output], collective="all-gather"):
-            return self._plan(options, [output], lambda group: collectives.all_gather(group, output, block))
+            return self._plan(options, [output], lambda group: collectives.all_gather(group, output, block), block)
         return self.pass_on("_allgather_base", output, block, *args, **kwargs)
 
     def reduce_scatter_single(self, output: Any, vector: Any, *args: Any, **kwargs: Any) -> Any:
@@ -117,7 +118,7 @@ class ProcessGroup(dist.ProcessGroup):
         ):
             how = {"operator": operator, "crossing": self.planned.crossing}
             run = partial(collectives.reduce_scatter, output=output, vector=vector, **how)
-            return self._plan(options, [output], run)
+            return self._plan(options, [output], run, vector)
         return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
 
     def all_to_all_single(
@@ -131,41 +132,51 @@ class ProcessGroup(dist.ProcessGroup):
             if output_sizes or input_sizes:
                 if self.planned.takes_any([vector, output], collective="all-to-all"):
                     sizes = collectives.Sizes(list(input_sizes), list(output_sizes))
-                    return self._plan(options, [output], partial(self._exchange, output, vector, sizes, forward))
+                    run = partial(self._exchange, output, vector, sizes, forward)
+                    return self._plan(options, [output], run, vector)
             elif (
                 vector.numel() % self.size() == 0
                 and output.numel() == vector.numel()
                 and self.planned.takes([vector], collective="all-to-all")
             ):
-                return self._plan(options, [output], lambda group: collectives.all_to_all(group, output, vector))
+                run = partial(collectives.all_to_all, output=output, vector=vector)
+                return self._plan(options, [output], run, vector)
         return self.pass_on("alltoall_base", output, vector, output_sizes, input_sizes, *args, **kwargs)
 
     def _exchange(
         self, output: Any, vector: Any, sizes: collectives.Sizes, forward: Callable[[], Any], group: Group
-    ) -> None:
-        """Tell all ranks the sizes of all blocks, and exchange the blocks by the plan, or forward the call."""
+    ) -> Iterator[None]:
+        """Tell all ranks the sizes of all blocks, and exchange the blocks by the plan, or forward the call.
+
+        All of it begins the operation, as ranks begin operations in the same order.
+        """
         of_all = collectives.sizes_of_all(group, vector, sizes)
         if self.planned.is_large(int(of_all.sum(axis=1).max()) * vector.element_size()):
             collectives.exchange(group, output, vector, of_all, sizes)
         else:
             _result(forward())
+        yield
 
     alltoall_base = all_to_all_single
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
 
-    def _all_reduction(self, tensors: Any, operator: Any) -> Callable[[Group], None]:
+    def _all_reduction(self, tensors: Any, operator: Any) -> Callable[[Group], Iterator[None]]:
         return partial(collectives.all_reduce, tensors=tensors, operator=operator, crossing=self.planned.crossing)
 
-    def _plan(self, options: Any, results: list[Any], run: Callable[[Group], None]) -> Work:
+    def _plan(
+        self, options: Any, results: list[Any], run: Callable[[Group], Iterator[None]], *inputs: torch.Tensor
+    ) -> Work:
         """Start a planned operation, which leaves its results in tensors."""
         group = self.planned.group
 
-        def operation() -> list[Any]:
-            run(group)
+        def operation() -> Generator[None, None, list[Any]]:
+            yield from run(group)
             return results
 
-        return self._executor.start(Work("the operation"), operation, in_background=getattr(options, "asyncOp", True))
+        spans = spans_of([*results, *inputs])
+        in_background = getattr(options, "asyncOp", True)
+        return self._executor.start(Work("the operation"), operation, in_background, spans)
 
     def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Let the wrapped group run an operation, after the planned ones that were issued before."""

@@ -4,6 +4,7 @@ import atexit
 import queue
 import threading
 import weakref
+from collections.abc import Generator
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from treefold.torch import collectives
 from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.reporting import Status
-from treefold.torch.work import OrderedExecutor, Work
+from treefold.torch.work import OrderedExecutor, Work, spans_of
 
 _TIMEOUT = timedelta(minutes=5)
 _AVERAGE = dist.ReduceOp.RedOpType.AVG
@@ -46,14 +47,14 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch
         executor, planned = _executor_of(group)
         if planned.takes([buffer], _AVERAGE):
             work = Work("gradient bucket")
-            executor.start(work, partial(_average, planned, buffer), in_background=True)
+            executor.start(work, partial(_average, planned, buffer), in_background=True, spans=spans_of([buffer]))
             return work.get_future()
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
 
 
-def _average(planned: PlannedCalls, buffer: torch.Tensor) -> torch.Tensor:
-    collectives.all_reduce(planned.group, [buffer], _AVERAGE, planned.crossing)
+def _average(planned: PlannedCalls, buffer: torch.Tensor) -> Generator[None, None, torch.Tensor]:
+    yield from collectives.all_reduce(planned.group, [buffer], _AVERAGE, planned.crossing)
     return buffer
 
 

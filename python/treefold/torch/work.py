@@ -1,9 +1,10 @@
-"""Operations under way: an executor runs them in order, and a handle waits for one of them."""
+"""Operations under way: an executor begins and ends them in order, and a handle waits for one of them."""
 
 import concurrent.futures
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from torch import distributed as dist
 from treefold.errors import DeadlineError, TreefoldError
 
 _NO_BACKWARD_PASS = -1
+
+Span = tuple[int, int]
+"""The addresses of the first byte of a piece of memory and of the byte behind it."""
 
 
 class Work(dist.Work):
@@ -28,7 +32,7 @@ class Work(dist.Work):
         self._future: torch.futures.Future[Any] = self._over.then(self._outcome)
 
     def run(self, operation: Callable[[], Any]) -> None:
-        """Run this handle's operation, which returns its result; those who wait for the handle get what it raises."""
+        """Run this handle's operation, or the rest of it; who waits for the handle gets its result, or its error."""
         try:
             self._result = operation()
         except TreefoldError as error:
@@ -91,36 +95,101 @@ class Work(dist.Work):
 
 
 class OrderedExecutor:
-    """Runs the operations of a group in the order in which they are issued, on a thread that starts when needed."""
+    """Begins the operations of a group in the order in which they are issued, and ends them in that order.
+
+    An operation is a function whose generator begins it up to a yield, and waits for its end behind it; or a function
+    that does all at once, with no other operation beside it. There is a thread that begins operations and one that ends
+    them, which start when they are needed.
+    """
 
     def __init__(self, name: str) -> None:
-        self._threads = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._starter, self._ender = (
+            concurrent.futures.ThreadPoolExecutor(1, f"{name}-{do}") for do in ("begin", "end")
+        )
         self._last: concurrent.futures.Future[None] | None = None
-        self._thread: int | None = None
+        self._flights: list[tuple[concurrent.futures.Future[None], list[Span]]] = []
+        self._own_threads: set[int] = set()
         self._running = threading.RLock()
 
     @property
     def is_idle(self) -> bool:
         """Tell whether no operation is under way or waiting."""
-        return self._last is None or self._last.done()
+        return (self._last is None or self._last.done()) and all(ended.done() for ended, _ in self._flights)
 
-    def start(self, work: Work, operation: Callable[[], Any], in_background: bool) -> Work:
-        """Run an operation after the earlier ones, in the caller's thread if that delays nothing; return its handle."""
-        # A callback of a future runs on the executor's thread; an operation that it issues would wait for itself.
-        if threading.get_ident() == self._thread or (self.is_idle and not in_background):
-            self._run(work, operation)
+    def start(
+        self, work: Work, operation: Callable[[], Any], in_background: bool, spans: Sequence[Span] | None = None
+    ) -> Work:
+        """Begin an operation after the earlier ones, in the caller's thread if that delays nothing.
+
+        Args:
+            work: The handle of the operation.
+            operation: What makes its generator, or does all at once.
+            in_background: Whether the caller does not wait for it.
+            spans: The memory that it uses; it begins when earlier ones have ended that use any of it. None means that
+                it begins when all earlier ones have ended.
+
+        Returns:
+            The handle.
+
+        """
+        # A callback of a future runs on a thread of the executor; an operation that it issues would wait for itself.
+        if threading.get_ident() in self._own_threads or (self.is_idle and not in_background):
+            with self._running:  # users may have several threads
+                work.run(lambda: _whole(operation()))
         else:
-            self._last = self._threads.submit(self._run_in_thread, work, operation)
+            self._last = self._starter.submit(self._begin, work, operation, spans)
         return work
 
-    def _run_in_thread(self, work: Work, operation: Callable[[], Any]) -> None:
-        self._thread = threading.get_ident()
-        self._run(work, operation)
+    def _begin(self, work: Work, operation: Callable[[], Any], spans: Sequence[Span] | None) -> None:
+        self._own_threads.add(threading.get_ident())
+        self._flights = [flight for flight in self._flights if not flight[0].done()]
+        for ended, used in self._flights:
+            if spans is None or _overlap(used, spans):
+                ended.result()
+        try:
+            with self._running:
+                begun = operation()
+                if isinstance(begun, Iterator):
+                    next(begun)
+        except Exception as error:
+            work.run(partial(_raise, error))
+            return
+        self._flights.append((self._ender.submit(self._end, work, begun), list(spans or [])))
 
-    def _run(self, work: Work, operation: Callable[[], Any]) -> None:
-        with self._running:  # a group runs one operation at a time, but users may have several threads
-            work.run(operation)
+    def _end(self, work: Work, begun: Any) -> None:
+        self._own_threads.add(threading.get_ident())
+        work.run(lambda: _whole(begun))
 
     def close(self) -> None:
-        """Wait for the operations under way, and end the thread."""
-        self._threads.shutdown(wait=threading.get_ident() != self._thread)
+        """Wait for the operations under way, and end the threads."""
+        wait = threading.get_ident() not in self._own_threads
+        self._starter.shutdown(wait=wait)
+        self._ender.shutdown(wait=wait)
+
+
+def spans_of(tensors: Iterable[torch.Tensor]) -> list[Span]:
+    """Return the memory of tensors; of one that is not contiguous all of its storage, as it may be anywhere there."""
+    spans = []
+    for tensor in tensors:
+        memory = tensor if tensor.is_contiguous() else tensor.untyped_storage()
+        size = memory.nbytes if isinstance(memory, torch.Tensor) else memory.nbytes()
+        spans.append((memory.data_ptr(), memory.data_ptr() + size))
+    return spans
+
+
+def _overlap(some: Sequence[Span], others: Sequence[Span]) -> bool:
+    return any(start < other_end and other < end for start, end in some for other, other_end in others)
+
+
+def _whole(begun: Any) -> Any:
+    """Return the result of an operation: what is left of a generator returns it."""
+    while isinstance(begun, Iterator):
+        try:
+            next(begun)
+        except StopIteration as end:
+            return end.value
+    return begun
+
+
+def _raise(error: Exception) -> None:
+    raise error

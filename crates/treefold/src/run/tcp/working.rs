@@ -117,7 +117,8 @@ impl Mesh {
                 self.close_broken(peer, &error, true)?;
             }
         }
-        Ok(())
+        // That a peer has left is known only now, if it left in between.
+        self.faults.failure().map_or(Ok(()), Err)
     }
 
     /// Works on the operations in flight, whose order is that in which they began, until the first one has ended;
