@@ -1,5 +1,13 @@
 """Several TCP streams side by side: how many a line needs, and results that do not depend on them."""
 
+import os
+import random
+import socket
+import threading
+import time
+from collections import defaultdict
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -74,3 +82,57 @@ def test_a_number_that_is_none_is_an_error_on_every_worker(monkeypatch, text):
 def test_a_caller_gives_a_number_that_can_be(given):
     with pytest.raises(TreefoldError, match="streams"):
         runtime.in_threads(2, lambda group: None, network="ring:2", connections=Connections(streams=given))
+
+
+def break_some(drawn, listening, count):
+    """Break so many of the connections to each of these ports, at either end; return how many that were."""
+    ends, broken = defaultdict(list), 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                line = socket.socket(fileno=os.dup(int(name)))
+                ends[drawn.choice([line.getpeername()[1], line.getsockname()[1]])].append(line)
+    for port, lines in ends.items():
+        for line in drawn.sample(lines, min(len(lines), count if port in listening else 0)):
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+                broken += 1
+        for line in lines:
+            line.close()
+    return broken
+
+
+@pytest.mark.parametrize("wire", [None, "int8"])
+@pytest.mark.parametrize("algorithm", ["ring", "packing"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_that_breaks_costs_nothing_but_its_share(algorithm, wire, seed):
+    drawn, ready, listening, broken = random.Random(seed), threading.Barrier(4), set(), []
+
+    def work(group):
+        rng = np.random.default_rng(group.worker)
+        arrays = [rng.integers(-100, 100, 700_000).astype(np.float32) for _ in range(24)]
+        sums = [array.copy() for array in arrays]
+        listening.add(int(group.transport.addresses[group.rank].rpartition(":")[2]))
+        ready.wait()
+        handles = [group.start_all_reduce(array, wire=wire) for array in sums]
+        for handle in handles:
+            handle.wait()
+        group.all_reduce(again := np.ones(300_000))
+        return arrays, sums, again[-1].item()
+
+    def breaker():
+        ready.wait()
+        for count in (3, 2):  # of six streams, so that one is left of each pair
+            time.sleep(drawn.uniform(0.02, 0.15))
+            broken.append(break_some(drawn, listening, count))
+
+    thread = threading.Thread(target=breaker)
+    thread.start()
+    found = runtime.in_threads(3, work, network="ring:3", algorithm=algorithm, connections=Connections(streams=6))
+    thread.join()
+    assert sum(broken) > 3
+    for number in range(24):
+        total = sum(arrays[number] for arrays, _, _ in found)
+        assert len({sums[number].tobytes() for _, sums, _ in found}) == 1
+        assert np.abs(found[0][1][number] - total).max() <= (0 if wire is None else 4)
+    assert [again for _, _, again in found] == [3.0] * 3

@@ -50,8 +50,8 @@ def calls(rank: int, size: int) -> dict[str, object]:
 def planned_of(rank: int, size: int) -> dict[str, bool]:
     """Return whether each call ran by the plan."""
     group, runs = dist.group.WORLD.planned.group, []
-    run = group.run
-    group.run = lambda *arguments, **named: (runs.append(1), run(*arguments, **named))[1]
+    start = group._start
+    group._start = lambda *arguments: (runs.append(1), start(*arguments))[1]
     found = {}
     for name, call in calls(rank, size).items():
         before = len(runs)

@@ -6,8 +6,10 @@
 //! Over several streams a message goes in parts, each on the stream that has room first, so that none waits for a
 //! slower one; the peer joins them in place. Frames that must come before later messages go over every stream.
 
+mod log;
 mod parts;
 mod reading;
+mod sending;
 mod stream;
 
 use std::collections::VecDeque;
@@ -21,6 +23,7 @@ use super::usage::Usage;
 use super::window::Work;
 use crate::run::message::Message;
 use crate::run::operation::Operation;
+use log::Sent;
 pub use parts::{Part, Parts};
 pub use stream::{BURST, Stream};
 
@@ -35,6 +38,8 @@ const EARLY: u64 = 4 << 20;
 /// The connection to a peer.
 pub struct Connection {
     streams: Vec<Stream>,
+    /// The frames that were lost with a stream, which go over the others.
+    again: VecDeque<Sent>,
     /// Whether the peer has said farewell.
     pub(super) left: bool,
     /// How often the pair had lost its connection when this one was made.
@@ -66,9 +71,13 @@ pub enum Received {
 
 impl Connection {
     /// Wraps the streams to a peer.
-    pub(super) fn new(streams: Vec<Stream>, life: u32) -> Self {
+    pub(super) fn new(mut streams: Vec<Stream>, life: u32) -> Self {
+        if streams.len() > 1 {
+            streams.iter_mut().zip(0..).for_each(|(stream, number)| stream.as_one_of_several(number));
+        }
         Self {
             streams,
+            again: VecDeque::new(),
             left: false,
             life,
             trips: RoundTrips::default(),
@@ -111,19 +120,24 @@ impl Connection {
 
     /// Appends a frame to those that go before all further messages.
     pub(super) fn queue(&mut self, frame: Vec<u8>) {
-        let (first, others) = self.streams.split_first_mut().expect("a connection has a stream");
-        others.iter_mut().for_each(|stream| stream.queue(frame.clone()));
-        first.queue(frame);
+        self.whole().for_each(|stream| stream.queue(frame.clone()));
     }
 
     /// Appends a frame that may come after later messages.
     pub(super) fn queue_once(&mut self, frame: Vec<u8>) {
-        self.streams[0].queue(frame);
+        if let Some(stream) = self.whole().next() {
+            stream.queue(frame);
+        }
+    }
+
+    /// Returns the streams that are not broken.
+    fn whole(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.streams.iter_mut().filter(|stream| !stream.is_broken)
     }
 
     /// Returns whether all queued frames and the messages at work have left.
     pub(super) fn flushed(&self) -> bool {
-        self.streams.iter().all(Stream::flushed)
+        self.again.is_empty() && self.streams.iter().all(Stream::flushed)
     }
 
     /// Notes that each stream may be read and written again.
@@ -153,10 +167,14 @@ impl Connection {
     pub(super) fn write(&mut self, work: &mut Work<'_, '_>) -> io::Result<bool> {
         let mut streams = mem::take(&mut self.streams);
         let (count, mut written) = (streams.len(), Ok(false));
-        for stream in &mut streams {
-            written = written.and_then(|before| Ok(stream.write(self, count, work)? | before));
+        for at in 0..count {
+            if streams[at].is_broken {
+                continue;
+            }
+            let now = stream_does(&mut streams, at, work, |stream, work| stream.write(self, count, work));
+            written = written.and_then(|before| Ok(now?.unwrap_or(true) | before));
         }
-        if streams.iter().all(Stream::is_writable) {
+        if streams.iter().all(|stream| stream.is_writable() || stream.is_broken) {
             self.usage.empty();
         }
         self.streams = streams;
@@ -170,23 +188,63 @@ impl Connection {
             return Ok(received);
         }
         let mut streams = mem::take(&mut self.streams);
-        let mut read = Ok(Received::Nothing);
-        for stream in &mut streams {
-            read = stream.read(self, work, progress);
-            // The streams of a peer that has left end one after the other; there may be more on the others.
-            if self.left && read.is_err() {
-                stream.has_ended = true;
-                read = Ok(Received::Nothing);
-            }
-            if !matches!(read, Ok(Received::Nothing)) {
-                break;
-            }
-        }
-        if matches!(read, Ok(Received::Nothing)) && streams.iter().all(|stream| stream.has_ended) {
-            read = Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        let read = self.read_streams(&mut streams, work, progress);
         self.streams = streams;
         read
+    }
+
+    fn read_streams(
+        &mut self,
+        streams: &mut [Stream],
+        work: &mut Work<'_, '_>,
+        progress: &mut bool,
+    ) -> io::Result<Received> {
+        for at in 0..streams.len() {
+            let has_left = self.left;
+            let mut read = stream_does(streams, at, work, |stream, work| match stream.read(self, work, progress) {
+                // The streams of a peer that has left end one after the other; there may be more on the others.
+                Err(_) if has_left => {
+                    stream.has_ended = true;
+                    Ok(Received::Nothing)
+                }
+                read => read,
+            })?;
+            if let Some(Received::Frame(frame)) = &read
+                && self.tell_streams(streams, *frame, work)?
+            {
+                *progress = true;
+                read = None;
+            }
+            match read {
+                Some(Received::Nothing) | None => {}
+                Some(received) => return Ok(received),
+            }
+        }
+        let are_over = streams.iter().all(|stream| stream.has_ended || stream.is_broken);
+        if are_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Received::Nothing) }
+    }
+
+    /// Handles a frame that is about a stream; returns whether it is one.
+    fn tell_streams(&mut self, streams: &mut [Stream], frame: Frame, work: &mut Work<'_, '_>) -> io::Result<bool> {
+        if !matches!(frame.kind, Kind::Came | Kind::Broken) {
+            return Ok(false);
+        }
+        let wrong = || io::Error::other("the peer speaks of a stream that there is not");
+        let at = frame.transfer as usize;
+        let stream = streams.get_mut(at).ok_or_else(wrong)?;
+        if frame.kind == Kind::Came {
+            return stream.log.confirm(frame.from).then_some(true).ok_or_else(wrong);
+        }
+        let usable = u64::from_le_bytes(self.returned.bytes().try_into().map_err(|_| wrong())?);
+        if !stream.is_broken {
+            break_off(streams, at, work);
+        }
+        // The other end tells it over all streams.
+        if mem::replace(&mut streams[at].is_settled, true) {
+            return Ok(true);
+        }
+        self.again.extend(streams[at].log.rest(frame.from, usable).ok_or_else(wrong)?);
+        Ok(true)
     }
 
     /// Gives up an operation. The rest of a part that has gone in part is kept to be sent, so that the peer finds the
@@ -226,4 +284,30 @@ impl Connection {
         }
         None
     }
+}
+
+/// Lets a stream do something. If that breaks it, the others do its work, if there are any; `None` then.
+fn stream_does<T>(
+    streams: &mut [Stream],
+    at: usize,
+    work: &mut Work<'_, '_>,
+    act: impl FnOnce(&mut Stream, &mut Work<'_, '_>) -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    let error = match act(&mut streams[at], work) {
+        Ok(done) => return Ok(Some(done)),
+        Err(error) => error,
+    };
+    let has_others = streams.iter().enumerate().any(|(other, stream)| other != at && !stream.is_broken);
+    // What is no error of the kernel is one of the peer.
+    if !has_others || error.kind() == io::ErrorKind::Other {
+        return Err(error);
+    }
+    break_off(streams, at, work);
+    Ok(None)
+}
+
+/// Breaks a stream off, and tells the other end over all others how much has come.
+fn break_off(streams: &mut [Stream], at: usize, work: &mut Work<'_, '_>) {
+    let told = streams[at].break_off(work);
+    streams.iter_mut().filter(|stream| !stream.is_broken).for_each(|stream| stream.queue(told.clone()));
 }

@@ -40,6 +40,11 @@ pub enum Kind {
     Answer = 7,
     /// The first frame of a connection that was cut and came back; `transfer` is its life.
     Welcome = 8,
+    /// So many frames of messages (`from`) have come over the stream with the number `transfer`.
+    Came = 9,
+    /// The stream with the number `transfer` is broken; `from` frames of messages have come over it, and of the next one
+    /// so many bytes as the body says, a number of eight bytes.
+    Broken = 10,
 }
 
 /// The header of a frame.
@@ -91,6 +96,8 @@ impl Frame {
             6 => Kind::Ask,
             7 => Kind::Answer,
             8 => Kind::Welcome,
+            9 => Kind::Came,
+            10 => Kind::Broken,
             other => bail!("a frame of unknown kind {other} came; all ranks need the same treefold"),
         };
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));

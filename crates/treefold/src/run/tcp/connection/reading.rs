@@ -16,6 +16,8 @@ use crate::run::tcp::window::Work;
 const VISIT: usize = 4 << 20;
 /// The most bytes that are read before it is known what they are.
 const AHEAD: usize = 4 << 10;
+/// A multiple of the bytes of all kinds of numbers.
+const LARGEST: usize = 64;
 /// The bytes that are added at a time.
 const BLOCK: usize = 64 << 10;
 
@@ -75,7 +77,7 @@ impl Stream {
         progress: &mut bool,
     ) -> io::Result<Received> {
         let mut left = VISIT;
-        while self.readable && !self.has_ended {
+        while self.readable && !self.has_ended && !self.is_broken {
             let Some(Coming { frame, used }) = self.coming else {
                 if self.header_done < HEADER {
                     let Some(read) = self.read_some(None)? else { break };
@@ -117,6 +119,9 @@ impl Stream {
         work: &mut Work<'_, '_>,
         progress: &mut bool,
     ) -> Option<Received> {
+        if frame.kind == Kind::Data {
+            self.note_come();
+        }
         match used {
             Use::Take(task) => work.of(frame)?.has_taken(task, frame.length as usize),
             Use::Park(task) => {
@@ -145,7 +150,9 @@ impl Stream {
     /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
     fn begin(&mut self, pair: &mut Connection, frame: Frame, work: &mut Work<'_, '_>) -> Option<Use> {
         let used = match frame.kind {
-            Kind::Control | Kind::Bye | Kind::Ask | Kind::Answer | Kind::Welcome => Use::Keep,
+            Kind::Control | Kind::Bye | Kind::Ask | Kind::Answer | Kind::Welcome | Kind::Came | Kind::Broken => {
+                Use::Keep
+            }
             Kind::Probe => Use::Drop,
             _ if frame.sequence > work.last => {
                 pair.early_bytes = pair.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
@@ -164,6 +171,22 @@ impl Stream {
             Use::Take(_) | Use::Drop => BLOCK,
         });
         Some(used)
+    }
+
+    /// Uses what has come of a part whose rest will come over another stream; returns how many bytes that was.
+    pub(super) fn use_what_has_come(&mut self, work: &mut Work<'_, '_>) -> usize {
+        let Some(Coming { frame, used: Use::Take(task) }) = self.coming.take() else { return 0 };
+        let Some(operation) = work.of(frame) else { return 0 };
+        // What was added is whole blocks; what was put in its place may come again.
+        let block = match operation.sink(task, frame.from as usize) {
+            Sink::Take => BLOCK,
+            Sink::Place(_) => LARGEST,
+        };
+        let usable = self.body_done / block * block;
+        if usable > 0 {
+            operation.has_taken(task, usable);
+        }
+        usable
     }
 
     /// Reads into a range of the body, or else into the header; returns the bytes read, or `None` if nothing has come.

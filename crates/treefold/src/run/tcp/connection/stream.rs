@@ -9,8 +9,9 @@ use mio::net::TcpStream;
 use socket2::SockRef;
 
 use super::Connection;
-use super::parts::Part;
+use super::log::{CONFIRMED, Log, Sent};
 use super::reading::{Ahead, Coming};
+use super::sending::{Sending, header};
 use crate::ids::NodeId;
 use crate::run::message::Message;
 use crate::run::operation::Operation;
@@ -46,8 +47,15 @@ pub struct Stream {
     /// The bytes of the first of them that have gone.
     queue_done: usize,
     sending: Option<Sending>,
-    /// The memory of the last part whose numbers were encoded.
-    spare: Message,
+    /// Its number, if it is one of several.
+    number: Option<u32>,
+    pub(super) log: Log,
+    /// Whether it is broken, and the others do its work.
+    pub(super) is_broken: bool,
+    /// Whether it is known what has come at the other end of a broken stream.
+    pub(super) is_settled: bool,
+    /// How many frames of messages have come.
+    pub(super) came: u64,
     /// The bytes of the frame of a probe that have gone.
     probe_done: usize,
     /// The bytes that the kernel keeps unsent.
@@ -66,17 +74,6 @@ pub struct Stream {
     pub(super) body: Message,
 }
 
-/// A part of a message that is being written.
-struct Sending {
-    /// The number of its operation.
-    sequence: u32,
-    part: Part,
-    header: [u8; HEADER],
-    done: usize,
-    /// Its body, if its numbers are encoded.
-    encoded: Option<Message>,
-}
-
 impl Stream {
     /// Wraps a stream to a peer, which is on this machine (`is_near`) or on another one.
     pub fn new(socket: TcpStream, session: Option<Box<Session>>, is_near: bool) -> Self {
@@ -89,7 +86,11 @@ impl Stream {
             queue: VecDeque::new(),
             queue_done: 0,
             sending: None,
-            spare: Message::default(),
+            number: None,
+            log: Log::default(),
+            is_broken: false,
+            is_settled: false,
+            came: 0,
             probe_done: 0,
             unsent: 0,
             burst: (!is_near).then_some(BURST),
@@ -101,6 +102,11 @@ impl Stream {
             body_done: 0,
             body: Message::default(),
         }
+    }
+
+    /// Makes it one of several streams, with this number.
+    pub fn as_one_of_several(&mut self, number: u32) {
+        self.number = Some(number);
     }
 
     /// Returns whether the peer is on this machine.
@@ -178,7 +184,7 @@ impl Stream {
                 self.write_probe(pair)
             } else if self.may_write_queue() && (self.gather(pair, streams, work) || !self.queue.is_empty()) {
                 self.write_queue()
-            } else if self.sending.as_ref().is_some_and(|sending| work.operation(sending.sequence).is_some()) {
+            } else if self.sending.as_ref().is_some_and(|sending| sending.is_at_hand(work)) {
                 self.write_part(pair, work)
             } else if frames > 0
                 && self.sending.is_none()
@@ -197,7 +203,7 @@ impl Stream {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
                     let sending = self.sending.as_ref();
-                    if sending.is_some_and(|sending| work.peer_has_begun(sending.sequence)) {
+                    if sending.is_some_and(|sending| work.peer_has_begun(sending.frame.sequence)) {
                         pair.usage.full();
                     }
                     pair.probe.iter_mut().for_each(|probe| probe.full(Instant::now()));
@@ -219,16 +225,21 @@ impl Stream {
     fn gather(&mut self, pair: &mut Connection, streams: usize, work: &mut Work<'_, '_>) -> bool {
         let mut gathered = 0;
         while self.sending.is_none() && gathered < GATHERED {
+            if let Some(again) = pair.again.pop_front() {
+                self.sending = Some(Sending::again(again));
+                break;
+            }
             let Some((sequence, part)) = work.next_part(streams) else { break };
             let operation = work.operation(sequence).expect("its part was cut now");
-            if part.length > SMALL {
-                self.sending = Some(Sending::of(part, operation, sequence, &mut self.spare));
+            if part.length > SMALL || self.number.is_some() {
+                let copies = self.number.is_some() || operation.is_encoded();
+                self.sending = Some(Sending::of(part, operation, sequence, copies.then(|| self.log.spare())));
                 break;
             }
             if part.from == 0 {
                 operation.note_begin(part.task);
             }
-            let mut frame = header(part, operation, sequence).to_vec();
+            let mut frame = header(part, operation, sequence).to_bytes().to_vec();
             frame.resize(HEADER + part.length, 0);
             operation.copy_payload(part.task, part.from, &mut frame[HEADER..]);
             (gathered, pair.moved) = (gathered + frame.len(), pair.moved + frame.len() as u64);
@@ -264,18 +275,19 @@ impl Stream {
 
     fn write_part(&mut self, pair: &mut Connection, work: &mut Work<'_, '_>) -> io::Result<usize> {
         let sending = self.sending.as_mut().expect("a part is being written");
-        let operation = work.operation(sending.sequence).expect("it was there a moment ago");
-        let Part { task, from, length } = sending.part;
-        if sending.done == 0 && from == 0 {
-            operation.note_begin(task);
+        let mut operation = work.operation(sending.frame.sequence);
+        if let (0, Some(part), Some(operation)) = (sending.done, sending.part, &mut operation)
+            && part.from == 0
+        {
+            operation.note_begin(part.task);
         }
-        let header = &sending.header[sending.done.min(HEADER)..];
+        let (header, length) = (&sending.header[sending.done.min(HEADER)..], sending.frame.length as usize);
         let body = sending.done.saturating_sub(HEADER);
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut bytes) = (0, 0);
         let most = self.burst.map_or(usize::MAX, |burst| burst - self.in_burst);
         let room = most.min(header.len() + length - body);
-        for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(sending.rest(operation)) {
+        for piece in [header].into_iter().filter(|rest| !rest.is_empty()).chain(sending.rest(operation.as_deref())) {
             if count == SLICES || bytes == room {
                 break;
             }
@@ -291,32 +303,68 @@ impl Stream {
         self.in_burst = if written == most { 0 } else { self.in_burst + written };
         pair.moved += written as u64;
         if sending.done == HEADER + length {
-            let Sending { sequence, part, encoded, .. } = self.sending.take().expect("a part is being written");
-            self.spare = encoded.unwrap_or_default();
-            work.has_left(sequence, part);
+            let sending = self.sending.take().expect("a part is being written");
+            if let Some(part) = sending.part {
+                work.has_left(sending.frame.sequence, part);
+            }
+            self.keep(sending, false);
         }
         Ok(written)
     }
 
+    /// Keeps a frame that has begun to leave until the other end says that it has come; `owes` says whether it has not
+    /// left wholly, and its operation waits for that.
+    fn keep(&mut self, sending: Sending, owes: bool) {
+        let Sending { frame, part, body, .. } = sending;
+        let body = body.unwrap_or_default();
+        let owes = part.filter(|_| owes).map(|part| (frame.sequence, part));
+        self.log.push(Sent { frame, body, owes });
+        if self.number.is_none() {
+            self.log.confirm(u64::MAX);
+        }
+    }
+
+    /// Notes that a frame of a message has come.
+    pub fn note_come(&mut self) {
+        self.came += 1;
+        if let Some(number) = self.number.filter(|_| self.came.is_multiple_of(CONFIRMED)) {
+            let frame = Frame { from: self.came, ..Frame::new(Kind::Came, 0, number, NodeId(0)) };
+            self.queue(frame.to_bytes().to_vec());
+        }
+    }
+
+    /// Breaks the stream off: what has not come at the other end is kept, and whatever else it had to send goes over
+    /// the others, too. Returns what tells the other end how much has come here.
+    pub fn break_off(&mut self, work: &mut Work<'_, '_>) -> Vec<u8> {
+        let usable = self.use_what_has_come(work) as u64;
+        self.is_broken = true;
+        // The socket may be closed already.
+        let _ = self.socket.shutdown(Shutdown::Both);
+        if let Some(sending) = self.sending.take() {
+            self.keep(sending, true);
+        }
+        self.queue.clear();
+        (self.queue_done, self.probe_done) = (0, 0);
+        let number = self.number.unwrap_or_default();
+        let frame = Frame { from: self.came, ..Frame::new(Kind::Broken, 0, number, NodeId(0)) };
+        frame.with_body(&usable.to_le_bytes())
+    }
+
     /// Gives up an operation, as [`Connection::give_up`] does.
     pub fn give_up(&mut self, sequence: u32, operation: &Operation<'_>) {
-        if let Some(sending) = self.sending.take_if(|sending| sending.sequence == sequence)
+        if let Some(mut sending) = self.sending.take_if(|sending| sending.frame.sequence == sequence)
             && sending.done > 0
         {
             let mut rest = sending.header[sending.done.min(HEADER)..].to_vec();
-            let end = rest.len() + HEADER + sending.part.length - sending.done.max(HEADER);
-            for piece in sending.rest(operation) {
+            let end = rest.len() + HEADER + sending.frame.length as usize - sending.done.max(HEADER);
+            for piece in sending.rest(Some(operation)) {
                 rest.extend(&piece[..piece.len().min(end - rest.len())]);
             }
             self.queue.push_front(rest);
+            sending.part = None;
+            self.keep(sending, false);
         }
     }
-}
-
-/// Returns the header of a part of a message.
-fn header(part: Part, operation: &Operation<'_>, sequence: u32) -> [u8; HEADER] {
-    let frame = Frame::new(Kind::Data, sequence, operation.transfer(part.task).0, NodeId(0));
-    Frame { from: part.from as u64, length: part.length as u64, ..frame }.to_bytes()
 }
 
 /// Sends what the kernel takes, through TLS if there is a session.
@@ -352,26 +400,5 @@ impl Write for Records<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl Sending {
-    /// Begins to send a part; numbers that cross lines in another type are encoded, in memory that `spare` has.
-    fn of(part: Part, operation: &mut Operation<'_>, sequence: u32, spare: &mut Message) -> Self {
-        let encoded = operation.is_encoded().then(|| {
-            let mut encoded = std::mem::take(spare);
-            encoded.resize(part.length);
-            operation.copy_payload(part.task, part.from, encoded.bytes_mut());
-            encoded
-        });
-        Self { sequence, part, header: header(part, operation, sequence), done: 0, encoded }
-    }
-
-    /// Returns the bytes of the body that have not left, piece by piece, and all that follow them in the message.
-    fn rest<'a>(&'a self, operation: &'a Operation<'_>) -> impl Iterator<Item = &'a [u8]> {
-        let done = self.done.saturating_sub(HEADER);
-        let encoded = self.encoded.as_ref().map(|encoded| &encoded.bytes()[done..]);
-        let pieces = if encoded.is_some() { 0 } else { usize::MAX };
-        encoded.into_iter().chain(operation.payload(self.part.task, self.part.from + done).take(pieces))
     }
 }
