@@ -136,3 +136,34 @@ def test_a_stream_that_breaks_costs_nothing_but_its_share(algorithm, wire, seed)
         assert len({sums[number].tobytes() for _, sums, _ in found}) == 1
         assert np.abs(found[0][1][number] - total).max() <= (0 if wire is None else 4)
     assert [again for _, _, again in found] == [3.0] * 3
+
+
+def test_a_broken_stream_is_made_again():
+    drawn, listening, ready = random.Random(1), set(), threading.Barrier(2)
+
+    def lines():
+        found = 0
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                    with socket.socket(fileno=os.dup(int(name))) as line:
+                        found += line.getpeername()[1] in listening
+        return found
+
+    def work(group):
+        listening.add(int(group.transport.addresses[0].rpartition(":")[2]))
+        ready.wait()
+        for count in (3, 3, 2):
+            if group.rank == 0:
+                assert break_some(drawn, listening, count)
+            end = time.monotonic() + 12
+            back = np.zeros(1)
+            while not back[0]:
+                group.all_reduce(array := np.full(1_000_000, group.rank + 1.0))
+                assert (array == 3).all()
+                back[0] = lines() == 4 or time.monotonic() > end
+                group.all_reduce(back, "min")
+        assert lines() == 4
+        return True
+
+    assert runtime.in_threads(2, work, network="ring:2", connections=Connections(streams=4)) == [True, True]

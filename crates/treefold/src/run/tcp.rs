@@ -17,6 +17,7 @@ mod join;
 mod listener;
 mod probe;
 mod proof;
+mod repair;
 mod reunion;
 mod secure;
 mod usage;
@@ -48,6 +49,7 @@ pub use join::message_cost;
 use listener::Listener;
 pub use proof::KEY_BYTES;
 use proof::Key;
+use repair::Repairs;
 use reunion::Reunions;
 pub use secure::Credentials;
 use watch::Watch;
@@ -120,6 +122,7 @@ pub struct Mesh {
     /// What is watched, if it is.
     watch: Option<Watch>,
     reunions: Reunions,
+    repairs: Repairs,
     /// How many streams the connection to each rank has that this rank dials.
     streams: Vec<usize>,
 }

@@ -22,6 +22,7 @@ impl Mesh {
         let known = self.faults.count();
         loop {
             self.keep_watch();
+            self.repair(Instant::now());
             // A failure is kept for the next operation.
             let progress = self.poll_connections(&mut []);
             let left = end.saturating_duration_since(Instant::now());

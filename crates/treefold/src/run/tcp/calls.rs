@@ -195,8 +195,19 @@ impl Mesh {
         deadline: Instant,
     ) -> Calling {
         let streams = self.streams[rank.index()];
-        let claims: Vec<Claim> =
-            (0..streams).map(|stream| Claim { greeting, rank: self.rank, stream, streams }).collect();
+        let claim = |stream| Claim { greeting, rank: self.rank, stream, streams };
+        self.call_with((0..streams).map(claim).collect(), rank, address, until, deadline)
+    }
+
+    /// Calls a rank as [`Mesh::call`] does, once with each claim.
+    pub(super) fn call_with(
+        &self,
+        claims: Vec<Claim>,
+        rank: NodeId,
+        address: SocketAddr,
+        until: Instant,
+        deadline: Instant,
+    ) -> Calling {
         let call = Call {
             own: self.address.ip(),
             rank,
@@ -222,13 +233,9 @@ impl Mesh {
         greeting: [u8; 8],
         awaited: &[NodeId],
     ) -> Option<(NodeId, Vec<Line>)> {
-        let credentials = self.credentials.as_ref();
-        accept(self.listener.as_ref()?, callers, credentials);
-        let said = |caller: &Caller| caller.claim.filter(|claim| claim.greeting == greeting);
         let is_awaited = |claim: Claim| claim.greeting == greeting && awaited.contains(&claim.rank);
-        callers.retain_mut(|caller| {
-            caller.serve(self.rank, &self.key, credentials, &is_awaited) && caller.claim.is_none_or(is_awaited)
-        });
+        self.hear(callers, &is_awaited);
+        let said = |caller: &Caller| caller.claim.filter(|claim| claim.greeting == greeting);
         let is_whole = |claim: &Claim| {
             let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == claim.rank);
             of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == claim.streams
@@ -239,6 +246,17 @@ impl Mesh {
             streams.insert(caller.claim.map(|claim| claim.stream), caller.into_line());
         }
         Some((rank, streams.into_values().collect()))
+    }
+
+    /// Accepts callers, and keeps those that may still prove to be awaited.
+    pub(super) fn hear(&self, callers: &mut Vec<Caller>, is_awaited: &impl Fn(Claim) -> bool) {
+        let credentials = self.credentials.as_ref();
+        if let Some(listener) = &self.listener {
+            accept(listener, callers, credentials);
+        }
+        callers.retain_mut(|caller| {
+            caller.serve(self.rank, &self.key, credentials, is_awaited) && caller.claim.is_none_or(is_awaited)
+        });
     }
 }
 

@@ -10,6 +10,7 @@ mod log;
 mod parts;
 mod reading;
 mod sending;
+mod several;
 mod stream;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use crate::run::message::Message;
 use crate::run::operation::Operation;
 use log::Sent;
 pub use parts::{Part, Parts};
+use several::stream_does;
 pub use stream::{BURST, Stream};
 
 /// The least bytes that the kernel keeps unsent on a stream.
@@ -210,7 +212,7 @@ impl Connection {
                 read => read,
             })?;
             if let Some(Received::Frame(frame)) = &read
-                && self.tell_streams(streams, *frame, work)?
+                && self.tell_streams(streams, at, *frame, work)?
             {
                 *progress = true;
                 read = None;
@@ -222,29 +224,6 @@ impl Connection {
         }
         let are_over = streams.iter().all(|stream| stream.has_ended || stream.is_broken);
         if are_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Received::Nothing) }
-    }
-
-    /// Handles a frame that is about a stream; returns whether it is one.
-    fn tell_streams(&mut self, streams: &mut [Stream], frame: Frame, work: &mut Work<'_, '_>) -> io::Result<bool> {
-        if !matches!(frame.kind, Kind::Came | Kind::Broken) {
-            return Ok(false);
-        }
-        let wrong = || io::Error::other("the peer speaks of a stream that there is not");
-        let at = frame.transfer as usize;
-        let stream = streams.get_mut(at).ok_or_else(wrong)?;
-        if frame.kind == Kind::Came {
-            return stream.log.confirm(frame.from).then_some(true).ok_or_else(wrong);
-        }
-        let usable = u64::from_le_bytes(self.returned.bytes().try_into().map_err(|_| wrong())?);
-        if !stream.is_broken {
-            break_off(streams, at, work);
-        }
-        // The other end tells it over all streams.
-        if mem::replace(&mut streams[at].is_settled, true) {
-            return Ok(true);
-        }
-        self.again.extend(streams[at].log.rest(frame.from, usable).ok_or_else(wrong)?);
-        Ok(true)
     }
 
     /// Gives up an operation. The rest of a part that has gone in part is kept to be sent, so that the peer finds the
@@ -284,30 +263,4 @@ impl Connection {
         }
         None
     }
-}
-
-/// Lets a stream do something. If that breaks it, the others do its work, if there are any; `None` then.
-fn stream_does<T>(
-    streams: &mut [Stream],
-    at: usize,
-    work: &mut Work<'_, '_>,
-    act: impl FnOnce(&mut Stream, &mut Work<'_, '_>) -> io::Result<T>,
-) -> io::Result<Option<T>> {
-    let error = match act(&mut streams[at], work) {
-        Ok(done) => return Ok(Some(done)),
-        Err(error) => error,
-    };
-    let has_others = streams.iter().enumerate().any(|(other, stream)| other != at && !stream.is_broken);
-    // What is no error of the kernel is one of the peer.
-    if !has_others || error.kind() == io::ErrorKind::Other {
-        return Err(error);
-    }
-    break_off(streams, at, work);
-    Ok(None)
-}
-
-/// Breaks a stream off, and tells the other end over all others how much has come.
-fn break_off(streams: &mut [Stream], at: usize, work: &mut Work<'_, '_>) {
-    let told = streams[at].break_off(work);
-    streams.iter_mut().filter(|stream| !stream.is_broken).for_each(|stream| stream.queue(told.clone()));
 }

@@ -40,11 +40,16 @@ pub enum Kind {
     Answer = 7,
     /// The first frame of a connection that was cut and came back; `transfer` is its life.
     Welcome = 8,
-    /// So many frames of messages (`from`) have come over the stream with the number `transfer`.
+    /// So many frames of messages (`from`) have come over the stream with the number `transfer`. In this frame and in
+    /// the next ones, `sequence` says how often that stream was made again.
     Came = 9,
     /// The stream with the number `transfer` is broken; `from` frames of messages have come over it, and of the next one
     /// so many bytes as the body says, a number of eight bytes.
     Broken = 10,
+    /// What was told before over all streams but the one with the number `transfer` comes before this frame.
+    Fence = 11,
+    /// A fence has come over all of them: the stream with the number `transfer` may carry messages.
+    Open = 12,
 }
 
 /// The header of a frame.
@@ -98,6 +103,8 @@ impl Frame {
             8 => Kind::Welcome,
             9 => Kind::Came,
             10 => Kind::Broken,
+            11 => Kind::Fence,
+            12 => Kind::Open,
             other => bail!("a frame of unknown kind {other} came; all ranks need the same treefold"),
         };
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));

@@ -98,6 +98,7 @@ impl Mesh {
             vigil: Vigil::new(),
             watch: None,
             reunions: Default::default(),
+            repairs: Default::default(),
             streams: vec![1; count],
         })
     }
@@ -140,12 +141,19 @@ impl Mesh {
         dead_after: Duration,
         life: u32,
     ) -> io::Result<Connection> {
-        let set_up = |(number, stream)| self.set_up_stream(rank.index() * MOST_STREAMS + number, stream, dead_after);
+        let set_up = |(number, stream)| self.set_up_stream(rank, number, stream, dead_after);
         let streams: io::Result<Vec<Stream>> = streams.into_iter().enumerate().map(set_up).collect();
         Ok(Connection::new(streams?, life))
     }
 
-    fn set_up_stream(&self, token: usize, line: Line, dead_after: Duration) -> io::Result<Stream> {
+    /// Sets the stream with this number to a rank up.
+    pub(super) fn set_up_stream(
+        &self,
+        rank: NodeId,
+        number: usize,
+        line: Line,
+        dead_after: Duration,
+    ) -> io::Result<Stream> {
         let Line { stream, session } = line;
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -155,7 +163,11 @@ impl Mesh {
         socket.set_tcp_user_timeout(Some(dead_after))?;
         let is_near = stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
         let mut stream = mio::net::TcpStream::from_std(stream);
-        self.poll.registry().register(&mut stream, Token(token), Interest::READABLE | Interest::WRITABLE)?;
+        self.poll.registry().register(
+            &mut stream,
+            Token(rank.index() * MOST_STREAMS + number),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
         Ok(Stream::new(stream, session, is_near))
     }
 }

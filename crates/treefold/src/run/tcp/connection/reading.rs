@@ -150,9 +150,8 @@ impl Stream {
     /// Returns how a frame's body is used; `None` if the frame has to wait, or if it is foreign.
     fn begin(&mut self, pair: &mut Connection, frame: Frame, work: &mut Work<'_, '_>) -> Option<Use> {
         let used = match frame.kind {
-            Kind::Control | Kind::Bye | Kind::Ask | Kind::Answer | Kind::Welcome | Kind::Came | Kind::Broken => {
-                Use::Keep
-            }
+            Kind::Control | Kind::Bye | Kind::Ask | Kind::Answer | Kind::Welcome => Use::Keep,
+            Kind::Came | Kind::Broken | Kind::Fence | Kind::Open => Use::Keep,
             Kind::Probe => Use::Drop,
             _ if frame.sequence > work.last => {
                 pair.early_bytes = pair.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;

@@ -1,6 +1,6 @@
 //! One TCP stream to a peer: its sending half.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
@@ -56,6 +56,12 @@ pub struct Stream {
     pub(super) is_settled: bool,
     /// How many frames of messages have come.
     pub(super) came: u64,
+    /// How often it was made again.
+    pub(super) life: u32,
+    /// Whether it carries no messages yet, as it was made again a moment ago.
+    pub(super) is_young: bool,
+    /// The lives of the peer's end whose fences have come, each with the number of the stream over which one came.
+    pub(super) fences: BTreeSet<(u32, usize)>,
     /// The bytes of the frame of a probe that have gone.
     probe_done: usize,
     /// The bytes that the kernel keeps unsent.
@@ -91,6 +97,9 @@ impl Stream {
             is_broken: false,
             is_settled: false,
             came: 0,
+            life: 0,
+            is_young: false,
+            fences: BTreeSet::new(),
             probe_done: 0,
             unsent: 0,
             burst: (!is_near).then_some(BURST),
@@ -224,7 +233,7 @@ impl Stream {
     /// any frame is ready.
     fn gather(&mut self, pair: &mut Connection, streams: usize, work: &mut Work<'_, '_>) -> bool {
         let mut gathered = 0;
-        while self.sending.is_none() && gathered < GATHERED {
+        while self.sending.is_none() && gathered < GATHERED && !self.is_young {
             if let Some(again) = pair.again.pop_front() {
                 self.sending = Some(Sending::again(again));
                 break;
@@ -328,7 +337,7 @@ impl Stream {
     pub fn note_come(&mut self) {
         self.came += 1;
         if let Some(number) = self.number.filter(|_| self.came.is_multiple_of(CONFIRMED)) {
-            let frame = Frame { from: self.came, ..Frame::new(Kind::Came, 0, number, NodeId(0)) };
+            let frame = Frame { from: self.came, ..Frame::new(Kind::Came, self.life, number, NodeId(0)) };
             self.queue(frame.to_bytes().to_vec());
         }
     }
@@ -346,7 +355,7 @@ impl Stream {
         self.queue.clear();
         (self.queue_done, self.probe_done) = (0, 0);
         let number = self.number.unwrap_or_default();
-        let frame = Frame { from: self.came, ..Frame::new(Kind::Broken, 0, number, NodeId(0)) };
+        let frame = Frame { from: self.came, ..Frame::new(Kind::Broken, self.life, number, NodeId(0)) };
         frame.with_body(&usable.to_le_bytes())
     }
 
