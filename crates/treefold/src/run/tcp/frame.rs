@@ -43,8 +43,8 @@ pub enum Kind {
     /// So many frames of messages (`from`) have come over the stream with the number `transfer`. In this frame and in
     /// the next ones, `sequence` says how often that stream was made again.
     Came = 9,
-    /// The stream with the number `transfer` is broken; `from` frames of messages have come over it, and of the next one
-    /// so many bytes as the body says, a number of eight bytes.
+    /// The stream with the number `transfer` is broken; `from` frames of messages have come over it, and of the next
+    /// one so many bytes as the body says, a number of eight bytes.
     Broken = 10,
     /// What was told before over all streams but the one with the number `transfer` comes before this frame.
     Fence = 11,
