@@ -1,9 +1,12 @@
 """Trains a small language model with DDP on a WAN in a box, over gloo and over treefold: time per step, and the losses.
 
     python -m bench.wan.train_ddp [NETWORK] [--steps 10]
+    python -m bench.wan.train_ddp bench/wan/topologies/three-far.json --wire int8 --tls    # fewer bytes, encrypted
 
-The training script (`train`, below) is the same for both; only the name of the backend differs. It needs root for the
-box, and a Python with torch (`TORCH_PYTHON`, else .venv-torch). TRAIN_TEXT may name another file to learn from.
+The training script (`train`, below) is the same for both; only the name of the backend differs. With `--wire` gradients
+cross lines in that type, with error feedback; with `--tls` each worker has a certificate (gloo has neither). It needs
+root for the box, and a Python with torch (`TORCH_PYTHON`, else .venv-torch). TRAIN_TEXT may name another file to learn
+from.
 """
 
 import argparse
@@ -11,6 +14,7 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -90,18 +94,25 @@ def train(backend: str, steps: int) -> None:
     dist.destroy_process_group()
 
 
-def compare(topology: str, steps: int) -> dict[str, Any]:
+def compare(topology: str, steps: int, wire: str | None, has_tls: bool) -> dict[str, Any]:
     """Train over each backend on one box, and return the results."""
     from bench.wan.rivals import launch
     from tools import wan_box
+    from treefold import certificates
 
     script = [launch.python("TORCH_PYTHON", ".venv-torch", "torch numpy"), str(Path(__file__).resolve()), "--rank-of"]
     source = str(Path(topology).resolve()) if Path(topology).exists() else topology
     results: dict[str, Any] = {}
-    with wan_box.up(topology, "train") as box:
+    with wan_box.up(topology, "train") as box, tempfile.TemporaryDirectory() as folder:
+        keys = Path(folder) if has_tls else None
+        if keys is not None:
+            certificates.make(box.workers, keys)
         for backend in ("gloo", "treefold"):
             environment = {"OMP_NUM_THREADS": "1", "TREEFOLD_TOPOLOGY": source}
-            outcomes = box.run_all([*script, backend, "--steps", str(steps)], environment, TIMEOUT_S)
+            if wire is not None:
+                environment |= {"TREEFOLD_WIRE": wire, "TREEFOLD_ERROR_FEEDBACK": "yes"}
+            command = [*script, backend, "--steps", str(steps)]
+            outcomes = box.run_all(command, environment, TIMEOUT_S, keys=keys)
             results[backend] = json.loads(outcomes[0].stdout.strip().splitlines()[-1])
     return results
 
@@ -126,6 +137,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.wan.train_ddp", description=__doc__.partition("\n")[0])
     parser.add_argument("topology", nargs="?", default=str(HERE / "topologies" / "six-dense.json"))
     parser.add_argument("--steps", type=int, default=10, help="How many steps to train, by default 10.")
+    parser.add_argument("--wire", help="The type in which treefold's gradients cross lines, for example int8.")
+    parser.add_argument("--tls", action="store_true", help="Encrypt what treefold sends.")
     parser.add_argument("--rank-of", metavar="BACKEND", help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.rank_of:
@@ -134,7 +147,7 @@ def main() -> int:
     from treefold import TreefoldError
 
     try:
-        report(compare(wanted.topology, wanted.steps))
+        report(compare(wanted.topology, wanted.steps, wanted.wire, wanted.tls))
     except TreefoldError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -83,17 +83,20 @@ class Box:
         order: Sequence[str] | None = None,
         check: bool = True,
         meanwhile: Callable[[], None] = lambda: None,
+        keys: Path | None = None,
     ) -> list[Outcome]:
         """Run a command on every worker, rank 0 first, and return what each left.
 
         `order` names the workers in another order. When one fails, all are ended and the error names it; with
-        `check=False` the others go on. `meanwhile` is called about twenty times a second.
+        `check=False` the others go on. `meanwhile` is called about twenty times a second. `keys` is a folder with a
+        certificate for each worker, by its name.
         """
         order = list(order or self.workers)
         running: list[Running] = []
         with contextlib.ExitStack() as stack:
             try:
                 for node, own in zip(order, self._environments(order), strict=True):
+                    own |= {} if keys is None else {"TREEFOLD_TLS": str(keys / node)}
                     out, err = stack.enter_context(processes.files())
                     process = self.popen(node, command, {**own, **(env or {})}, stdout=out, stderr=err)
                     running.append(Running(node, process, out, err))
