@@ -42,7 +42,7 @@ def corpus() -> _Corpus:
     """Return valid bytes for each target: frames of workers, greetings and frames of ranks."""
     frames = [_frame(json.dumps(header).encode(), b"") for header in (_HELLO, _HELLO, *_ANSWERS)]
     greeting = hello(bytes(32))
-    numbers = [(kind, sequence, at, 1) for kind in (1, 2, 3, 4) for sequence in (1, 2) for at in (0, 1)]
+    numbers = [(kind, sequence, at, 1) for kind in range(1, 13) for sequence in (0, 1, 2) for at in (0, 1)]
     bodies = [_program().signature("float64", "sum").encode(), bytes(8), bytes(8 * _ELEMENTS // 2), b""]
     ranks = [struct.pack("<4I2Q", *head, 0, len(body)) + body for head in numbers for body in bodies]
     return {"rendezvous": frames, "master": frames, "mesh": [greeting, greeting[:40], *frames], "rank": ranks}
@@ -175,13 +175,15 @@ def _as_master(callers: list[bytes], stay: bool) -> None:
 
 def _as_rank(callers: list[bytes], stay: bool) -> None:
     first = Mesh(0, 2, _LOOPBACK, KEY)
-    vector = np.ones(_ELEMENTS)
     with socket.create_connection((_LOOPBACK, _port(first.address)), _TIMEOUT_S) as line, ThreadPoolExecutor(1) as pool:
         saying = pool.submit(_say_as_rank, line, callers[0], stay)
         first.connect({1: f"{_LOOPBACK}:1"}, _TIMEOUT_S, _TIMEOUT_S)
         try:
-            for _ in callers:
-                failure = first.run(_program(), vector.view(np.uint8), "float64", "sum", _SILENCE_S, 2 * _SILENCE_S)
+            waits_s = (_SILENCE_S, 2 * _SILENCE_S)
+            vectors = [np.ones(_ELEMENTS) for _ in callers]
+            arrays = [(vector.view(np.uint8), None, None) for vector in vectors]
+            numbers = [first.start(_program(), each, "float64", "sum", waits_s) for each in arrays]
+            for failure in map(first.wait, numbers):
                 if failure is not None:
                     check_message(str(treefold.TreefoldError(failure.text or failure.kind)))
         except treefold.TreefoldError as error:
