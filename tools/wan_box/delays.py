@@ -86,4 +86,4 @@ def _queue_arrivals(queues: list[QueueSpec], devices: list[str]) -> None:
         rules.setdefault(queue.namespace, []).append(rule)
     for namespace, lines in rules.items():
         text = "\n".join(["*mangle", *lines, "COMMIT\n"])
-        system.run_inside(namespace, "iptables-legacy-restore", "-w", stdin=text)
+        system.run_inside(namespace, "iptables-legacy-restore", "-w", "-n", stdin=text)

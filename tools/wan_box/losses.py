@@ -1,0 +1,56 @@
+"""Has the cables of a box lose a share of what crosses them, by iptables' statistic module.
+
+A frame is lost on arrival, before it is delayed: it has then used its share of the rate, as on a real wire. Each is lost
+or not whatever came of the others. Packets are single frames there (`shaping.longest_packet`): to lose a packet of 28 KiB
+would be to lose a burst of 19 frames at once, which TCP takes for one loss.
+"""
+
+from tools.wan_box import system
+from tools.wan_box.names import device
+from tools.wan_box.state import State
+from treefold import TreefoldError
+from treefold.checks import shown as quoted
+
+_MOST = 0.5
+"""The largest share: a cable that loses more carries next to nothing over TCP."""
+_LEAST = 1e-6
+HELP = "Lose such a share of the frames on each cable, for example 0.1%; 0% only cuts packets into frames, to compare."
+
+
+def parse(text: str) -> float:
+    """Return the share of a text such as `0.1%` or `0.001`.
+
+    Raises:
+        TreefoldError: If it is none that a box can lose.
+
+    """
+    number = text.strip().removesuffix("%").rstrip()
+    try:
+        share = float(number) / (100 if text.rstrip().endswith("%") else 1)
+    except ValueError:
+        raise TreefoldError(f"loss {quoted(text)} is not a share; write for example 0.1%") from None
+    check(share)
+    return share
+
+
+def check(loss: float | None) -> None:
+    """Refuse a share that a box cannot lose."""
+    if loss is not None and loss != 0 and not _LEAST <= loss <= _MOST:
+        limits = f"{_LEAST:.4%} to {_MOST:.0%}"
+        raise TreefoldError(f"loss {loss:g} is not a share that a box can lose; write 0%, or {limits}")
+
+
+def shown(loss: float | None) -> str:
+    """Return a share as people write it."""
+    return "none" if loss is None else f"{loss * 100:g}% of frames"
+
+
+def set_losses(state: State) -> None:
+    """Have every cable lose its share of the frames, in both directions."""
+    system.require("iptables-legacy-restore")
+    for place in range(len(state.network.nodes)):
+        arriving = sorted(device(a) for a, b in state.network.directions if b == place)
+        chance = f"-m statistic --mode random --probability {state.loss:.9f} -j DROP"
+        rules = [f"-A PREROUTING -i {each} {chance}" for each in arriving]
+        text = "\n".join(["*mangle", *rules, "COMMIT\n"])
+        system.run_inside(state.namespace(place), "iptables-legacy-restore", "-w", "-n", stdin=text)
