@@ -128,7 +128,9 @@ def table(result: dict[str, Any]) -> Table:
     """Return a network's rows as a table."""
     buckets = f" in {result['buckets']} buckets" if result["buckets"] > 1 else ""
     title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB{buckets}, {result['congestion_control']}"
-    shown = Table(title=f"{title}, delays: {result['delays']}, loss: {losses.shown(result['loss'])}", title_justify="left")
+    shown = Table(
+        title=f"{title}, delays: {result['delays']}, loss: {losses.shown(result['loss'])}", title_justify="left"
+    )
     shown.add_column("all-reduce")
     for heading in ("least s", "median s", "of bound", "predicted s", "error"):
         shown.add_column(heading, justify="right", no_wrap=True)

@@ -233,7 +233,7 @@ def start(
     Each cable loses the share `loss` of its frames; 0 cuts packets into frames and loses none, to compare with.
     """
     wanted = network.read(topology)
-    losses.check(loss)
+    losses.check(loss, delay)
     system.require("ip", "tc")
     state = states.new(name, wanted, loss)
     try:

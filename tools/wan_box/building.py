@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tools.wan_box import delays, losses, routing, system
 from tools.wan_box import state as states
 from tools.wan_box.names import DEVICE, address, device, hardware
-from tools.wan_box.shaping import longest_packet, shape
+from tools.wan_box.shaping import BURST_BYTES, shape
 from tools.wan_box.state import State
 from treefold import TreefoldError
 
@@ -41,9 +41,10 @@ def build(state: State, delay: bool, congestion: str | None) -> None:
     for pair in state.network.directions:
         shape(state, pair)
     routing.set_routes(state)
-    if state.loss:
+    if state.loss is not None:
         losses.set_losses(state)
-    if delay and any(direction.latency_s for direction in state.network.directions.values()):
+        delays.set_delays(state, "nfqueue")
+    elif delay and any(direction.latency_s for direction in state.network.directions.values()):
         delays.set_delays(state, abilities.delays)
 
 
@@ -82,7 +83,7 @@ def _make_devices(state: State, kind: str) -> None:
     for place, namespace in enumerate(inside):
         ends = [device(b) for a, b in directions if a == place]
         own = [f"link add {DEVICE} type {kind}", f"addr add {address(place)}/32 dev {DEVICE}"]
-        bursts = [f"link set {end} {longest_packet(state)}" for end in ends]
+        bursts = [f"link set {end} gso_max_size {BURST_BYTES}" for end in ends]
         ready = [f"link set {end} up" for end in ("lo", DEVICE, *ends)]
         system.ip([*own, *bursts, *ready], namespace)
 

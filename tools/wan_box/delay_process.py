@@ -74,7 +74,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.memory = ctypes.create_string_buffer(MESSAGES * KEPT_BYTES)
         start = ctypes.addressof(self.memory)
-        self.vectors = (Vector * MESSAGES)(*((start + KEPT_BYTES * n, KEPT_BYTES) for n in range(MESSAGES)))
+        self.vectors = (Vector * MESSAGES)(*(Vector(start + KEPT_BYTES * n, KEPT_BYTES) for n in range(MESSAGES)))
         self.messages = (Message * MESSAGES)()
         for own, vector in zip(self.messages, self.vectors, strict=True):
             own.header.vectors, own.header.vector_count = ctypes.pointer(vector), 1
@@ -82,13 +82,15 @@ class Mailbox:
 
     def read(self, descriptor: int) -> int:
         """Read what waits at a socket, up to `MESSAGES`; return how many there were."""
-        return max(self.call(descriptor, self.messages, MESSAGES, socket.MSG_DONTWAIT, None), 0)
+        count: int = self.call(descriptor, self.messages, MESSAGES, socket.MSG_DONTWAIT, None)
+        return max(count, 0)
 
     def last_packet(self, count: int) -> int | None:
         """Return the number of the last packet among the first `count` messages."""
         for at in range((count - 1) * KEPT_BYTES, -1, -KEPT_BYTES):
             if struct.unpack_from("=H", self.memory, at + KIND_AT)[0] == PACKET:
-                return int.from_bytes(self.memory[at + ID_AT : at + ID_AT + 4], "big")
+                number: int = struct.unpack_from("!I", self.memory, at + ID_AT)[0]
+                return number
         return None
 
 
@@ -99,6 +101,8 @@ class QueueSpec:
     namespace: str
     number: int
     delay_s: float
+    cuts: bool
+    """Whether packets of many frames become as many packets."""
 
 
 class Queue:
@@ -115,7 +119,8 @@ class Queue:
         self.configure(attribute(COMMAND, struct.pack("!BxH", BIND, socket.AF_INET)))
         self.configure(attribute(PARAMETERS, struct.pack("!IB", 0, COPY_META)))
         self.configure(attribute(MAXIMUM, struct.pack("!I", LONGEST_QUEUE)))
-        self.configure(attribute(FLAGS, struct.pack("!I", GSO)), attribute(MASK, struct.pack("!I", GSO)))
+        flags = 0 if spec.cuts else GSO
+        self.configure(attribute(FLAGS, struct.pack("!I", flags)), attribute(MASK, struct.pack("!I", GSO)))
         self.socket.setblocking(False)
 
     def configure(self, *attributes: bytes) -> None:

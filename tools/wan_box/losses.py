@@ -1,8 +1,10 @@
 """Has the cables of a box lose a share of what crosses them, by iptables' statistic module.
 
-A frame is lost on arrival, before it is delayed: it has then used its share of the rate, as on a real wire. Each is lost
-or not whatever came of the others. Packets are single frames there (`shaping.longest_packet`): to lose a packet of 28 KiB
-would be to lose a burst of 19 frames at once, which TCP takes for one loss.
+Each frame is lost or not whatever came of the others. The kernel hands packets of up to 28 KiB to a cable; to lose one
+would be to lose a burst of 19 frames at once, which TCP takes for one loss. So the queues in which packets are delayed
+cut them into frames (`delays.py`), and frames are lost behind it, before the node takes them in or passes them on. To
+cut where packets are sent would be simpler, but the token buckets would wake up for each frame, and a machine of two
+cores would carry a third of what it carries so.
 """
 
 from tools.wan_box import system
@@ -14,7 +16,7 @@ from treefold.checks import shown as quoted
 _MOST = 0.5
 """The largest share: a cable that loses more carries next to nothing over TCP."""
 _LEAST = 1e-6
-HELP = "Lose such a share of the frames on each cable, for example 0.1%; 0% only cuts packets into frames, to compare."
+HELP = "Lose such a share of the frames on each cable: 0.1%. With 0% packets are only cut into frames, to compare."
 
 
 def parse(text: str) -> float:
@@ -33,8 +35,10 @@ def parse(text: str) -> float:
     return share
 
 
-def check(loss: float | None) -> None:
-    """Refuse a share that a box cannot lose."""
+def check(loss: float | None, delay: bool = True) -> None:
+    """Refuse a share that a box cannot lose, and losses without delays."""
+    if loss is not None and not delay:
+        raise TreefoldError("packets are cut into frames where they are delayed: drop --loss or --no-delay")
     if loss is not None and loss != 0 and not _LEAST <= loss <= _MOST:
         limits = f"{_LEAST:.4%} to {_MOST:.0%}"
         raise TreefoldError(f"loss {loss:g} is not a share that a box can lose; write 0%, or {limits}")
@@ -47,10 +51,12 @@ def shown(loss: float | None) -> str:
 
 def set_losses(state: State) -> None:
     """Have every cable lose its share of the frames, in both directions."""
+    if not state.loss:
+        return
     system.require("iptables-legacy-restore")
     for place in range(len(state.network.nodes)):
         arriving = sorted(device(a) for a, b in state.network.directions if b == place)
         chance = f"-m statistic --mode random --probability {state.loss:.9f} -j DROP"
-        rules = [f"-A PREROUTING -i {each} {chance}" for each in arriving]
+        rules = [f"-A {chain} -i {each} {chance}" for each in arriving for chain in ("INPUT", "FORWARD")]
         text = "\n".join(["*mangle", *rules, "COMMIT\n"])
         system.run_inside(state.namespace(place), "iptables-legacy-restore", "-w", "-n", stdin=text)

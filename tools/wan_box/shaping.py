@@ -8,15 +8,8 @@ from tools.wan_box.state import State
 BURST_BYTES = 28 << 10
 """The longest packet that a kernel hands to a cable. TBF cuts what exceeds its bucket into frames and wakes up for each
 of them, which costs more processor time than all else on a box; a real cable's driver cuts for nothing."""
-_FRAME_BYTES = 1514
+_PACKET_BYTES = 1514
 _QUEUE_S = 0.05
-
-
-def longest_packet(state: State) -> str:
-    """Return what tells a device how long a packet may be: a frame where cables lose frames, else a burst of them."""
-    if state.loss is None:
-        return f"gso_max_size {BURST_BYTES}"
-    return f"gso_max_size {_FRAME_BYTES} gso_max_segs 1"
 
 
 def shape(state: State, pair: Pair) -> None:
@@ -26,7 +19,7 @@ def shape(state: State, pair: Pair) -> None:
     rate = max(8, round(direction.bandwidth_Bps * 8))
     lines = [f"qdisc replace dev {target} root handle 1: tbf rate {rate}bit burst 32kb latency 50ms"]
     if state.delays == "netem" and direction.latency_s:
-        packets = 100 + round(direction.bandwidth_Bps * (direction.latency_s + _QUEUE_S) / _FRAME_BYTES)
+        packets = 100 + round(direction.bandwidth_Bps * (direction.latency_s + _QUEUE_S) / _PACKET_BYTES)
         delay = f"delay {round(direction.latency_s * 1e6)}us limit {packets}"
         lines.append(f"qdisc replace dev {target} parent 1:1 handle 10: netem {delay}")
     system.tc(lines, state.namespace(a))

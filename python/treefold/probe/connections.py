@@ -33,7 +33,7 @@ class Connected(NamedTuple):
 
     sockets: Sockets
     calls: dict[Pair, Pair]
-    """Of each pair that is connected, the lower worker first: who called whom."""
+    """Who called whom, for each pair that is connected, the lower worker first."""
     apart: dict[Pair, str]
     """The pairs that cannot connect, each with the reason."""
 
@@ -194,9 +194,7 @@ def _called(address: str, port: int, claims: dict[str, int], key: bytes) -> sock
             raise
 
 
-def _accept(
-    listener: socket.socket, expected: set[int], key: bytes, numbers: Sequence[int], into: Sockets
-) -> set[int]:
+def _accept(listener: socket.socket, expected: set[int], key: bytes, numbers: Sequence[int], into: Sockets) -> set[int]:
     """Accept connections from `expected` ranks; return those that did not call so often."""
     missing = {(rank, number) for rank in expected for number in numbers}
     if not missing:

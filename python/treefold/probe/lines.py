@@ -2,8 +2,8 @@
 
 A pair of workers has one connection for echoes and several for streams. Each function has a partner that the other end
 calls at the same time. One stream carries no more in a round trip than the kernels let it have under way, and little on
-a line that loses packets: by Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm" (1997),
-about a segment in each round trip over the root of the share that is lost. Several carry the sum.
+a line that loses packets: about a segment in each round trip over the root of the share that is lost (Mathis et al.,
+"The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997). Several carry the sum.
 """
 
 import socket
@@ -97,7 +97,7 @@ def _ping_until(echo: socket.socket, is_over: threading.Event) -> float:
 
 
 def _segments(streams: Sequence[socket.socket]) -> tuple[int, int]:
-    """Return how many segments the kernel has sent again on these streams, and how many with data it has sent at all."""
+    """Return how many segments the kernel has sent again on these streams, and how many it has sent with data."""
     if not hasattr(socket, "TCP_INFO"):
         return 0, 0
     infos = [stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SENT_AT + 4) for stream in streams]

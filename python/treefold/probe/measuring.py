@@ -113,10 +113,7 @@ def measure(
             _prepare(connected)
             for step in track(steps):
                 _take(step, meeting, connected, measured)
-                if step.kind == "pair":
-                    _take_with_more(step, meeting, listener, connected, measured)
-                elif _looks_capped(step, measured):  # a busy moment looks the same: what shows twice is a cap
-                    _take(step, meeting, connected, measured)
+                _take_again(step, meeting, listener, connected, measured)
         finally:
             close_all(connected.sockets)
     return measured
@@ -128,11 +125,14 @@ def _prepare(connected: Connected) -> None:
             transfers.prepare(connection, _SILENCE_S)
 
 
-def _take_with_more(
+def _take_again(
     step: Step, meeting: Rendezvous, listener: socket.socket | None, connected: Connected, measured: Measurements
 ) -> None:
-    """Take a step again with twice as many streams, for the pairs to which these bring more, for as long as they do."""
-    pairs = [pair for pair in step.pairs if streams.may_want_more(measured, pair)]
+    """Take a step again if a node looks capped; or with twice as many streams, for as long as these bring more."""
+    if _looks_capped(step, measured):  # a busy moment looks the same: what shows twice is a cap
+        _take(step, meeting, connected, measured)
+    is_alone = step.kind == "pair"
+    pairs = [pair for pair in step.pairs if is_alone and streams.may_want_more(measured, pair)]
     while pairs:
         count = 2 * max(measured.tries[pairs[0]])
         numbers = range(count // 2 + 1, count + 1)

@@ -97,7 +97,7 @@ def _full(measured: Measurements, pair: Pair) -> Try:
 
 
 def _loaded_latency_s(trips: RoundTrips, loaded_s: float) -> float:
-    """Return the latency one way while the line is full in that direction, which makes the round trip so much longer."""
+    """Return the latency one way while the line is full in that direction only, as during the loaded round trip."""
     return trips.median_s / 2 + max(loaded_s - trips.median_s, 0.0)
 
 

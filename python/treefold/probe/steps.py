@@ -103,7 +103,8 @@ def cost(measured: Measurements, pairs: list[Pair], steps: list[Step]) -> str:
     total_s = count * measured.transfer_s + _trips_s(steps)
     each = f"{measured.transfer_s:.2g} s or {format_size(measured.most_transfer_bytes)}"
     pairs_text = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''}"
-    return f"{pairs_text}, at most {count} transfers of {each}: {total_s:.0f} s or less, and more for lines that one TCP stream does not fill"
+    transfers = f"{pairs_text}, at most {count} transfers of {each}: {total_s:.0f} s or less"
+    return f"{transfers}, and more for lines that one TCP stream does not fill"
 
 
 def _trips_s(steps: list[Step]) -> float:
