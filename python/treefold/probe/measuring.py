@@ -31,8 +31,8 @@ from treefold.text import some
 
 _SILENCE_S = 20.0
 _REMEDY = "let one of two listen (TREEFOLD_PORT), open firewalls between them, or choose another interface"
-_PARTS = 7
-"""The rate of a pair is the median of so many parts of its transfer."""
+_PARTS, _PART_TRIPS = 7, 5
+"""The rate of a pair is the median of so many parts of its transfer, or of fewer that take so many round trips each."""
 
 LEAST_TIMEOUT_S = 30.0
 """Give the rendezvous at least this timeout, in seconds.
@@ -299,7 +299,9 @@ def _transfer(
         return list(sent) if is_alone else []
     samples = lines.receive(side_by_side, echo)
     round_trip_s = measured.trips[min(pair), max(pair)].least_s
-    rate = transfers.steady_rate(samples, seconds, round_trip_s, _PARTS if is_alone else 1)
+    # What was lost comes a round trip later, with all that came meanwhile: such a burst must not fill a part.
+    parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS) if is_alone else 1
+    rate = transfers.steady_rate(samples, seconds, round_trip_s, parts)
     return [rate, samples[-1][1]] if is_alone else [rate]
 
 

@@ -13,6 +13,8 @@ _TRANSFER_S = 1.0
 _LEAST_TRANSFER_S, _MOST_TRANSFER_S = 0.1, 5.0
 _ROUND_TRIPS_S = 0.3
 """How many seconds the round trips of a round take."""
+_TRIPS_OF_SEVERAL = 20
+"""A transfer over several streams takes so many round trips at least, as it takes them a while to share a line."""
 _TRANSFERS_OF = {"trips": 0, "pair": 1, "egress": 2, "ingress": 2, "together": 1}
 """How many transfers, one after another, a step of each kind takes if each node looks capped and is measured again."""
 
@@ -127,4 +129,7 @@ def limits(step: Step, measured: Measurements) -> Budget:
     each = most_bytes // len(step.pairs)
     if step.kind == "pair":
         each = min(each - sent_bytes(measured, pair) for pair in step.pairs)
+    if step.streams > 1:
+        long_s = _TRIPS_OF_SEVERAL * max(measured.trips[min(pair), max(pair)].least_s for pair in step.pairs)
+        seconds = max(seconds, min(long_s, _MOST_TRANSFER_S))
     return Budget(min(seconds, most_bytes / rate) if rate else seconds, each)
