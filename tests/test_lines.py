@@ -53,6 +53,13 @@ def test_streams_double_for_as_long_as_that_brings_a_twentieth():
     assert not streams.wants_more(measured(*(tried(10e6 * 2**place) for place in range(9))), PAIR), "256 are the most"
 
 
+def test_where_packets_are_lost_one_doubling_may_be_unlucky():
+    lossy = [tried(rate, retransmitted=0.001) for rate in (1e6, 0.9e6, 0.8e6)]
+    assert streams.wants_more(measured(*lossy[:2]), PAIR)
+    assert not streams.wants_more(measured(*lossy), PAIR)
+    assert streams.wants_more(measured(*lossy, tried(4e6)), PAIR)
+
+
 def test_the_fewest_streams_that_reach_the_rate_are_told():
     found = measured(tried(10e6), tried(19e6), tried(19.5e6))
     assert (found.rates[PAIR], found.streams[PAIR]) == (19.5e6, 2)

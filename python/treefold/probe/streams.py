@@ -2,7 +2,7 @@
 
 The first transfer has one stream. More are tried where that one may be held back: by the bytes that the kernels let it
 have under way, or, on a line that is not short, by packets that were lost. Then the number doubles, until another
-doubling brings little.
+doubling brings little; where packets are lost, until two have done so, as one transfer may be unlucky.
 """
 
 from treefold.probe.results import Measurements, Pair, sent_bytes
@@ -20,19 +20,24 @@ _LEAST_S = 0.1
 
 def may_want_more(measured: Measurements, pair: Pair) -> bool:
     """Return whether one stream may not have filled a line, after the transfer over one."""
-    trip_s, tried = measured.trips[min(pair), max(pair)].least_s, measured.tries[pair][1]
     granted = min(measured.workers[rank]["granted_bytes"] for rank in pair)
-    is_held = tried.rate_Bps * trip_s > _HELD * granted
-    is_lossy = trip_s > _LONG_S and tried.retransmitted > _LOST
-    return (is_held or is_lossy) and _has_bytes(measured, pair)
+    is_held = measured.rates[pair] * measured.trips[min(pair), max(pair)].least_s > _HELD * granted
+    return (is_held or _is_lossy(measured, pair)) and _has_bytes(measured, pair)
+
+
+def _is_lossy(measured: Measurements, pair: Pair) -> bool:
+    """Return whether lost packets hold streams back."""
+    is_long = measured.trips[min(pair), max(pair)].least_s > _LONG_S
+    return is_long and any(each.retransmitted > _LOST for each in measured.tries[pair].values())
 
 
 def wants_more(measured: Measurements, pair: Pair) -> bool:
-    """Return whether the last doubling brought enough for another one."""
+    """Return whether the last doubling, or the last two where packets are lost, brought enough for another one."""
     tries = measured.tries[pair]
     last = max(tries)
-    gain = tries[last].rate_Bps / max(tries[last // 2].rate_Bps, 1.0)
-    return gain > _GAIN and last < MOST and _has_bytes(measured, pair)
+    before = last // (4 if _is_lossy(measured, pair) else 2)
+    rate_before = max((each.rate_Bps for count, each in tries.items() if count <= before), default=0.0)
+    return measured.rates[pair] > _GAIN * rate_before and last < MOST and _has_bytes(measured, pair)
 
 
 def _has_bytes(measured: Measurements, pair: Pair) -> bool:
