@@ -34,8 +34,8 @@ pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use node::{Abilities, Kind, Node, Position};
 pub use routing::Routes;
-pub use streams::Streams;
 pub use spec::Form;
+pub use streams::Streams;
 
 use std::str::FromStr;
 
