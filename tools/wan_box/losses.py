@@ -16,7 +16,8 @@ from treefold.checks import shown as quoted
 _MOST = 0.5
 """The largest share: a cable that loses more carries next to nothing over TCP."""
 _LEAST = 1e-6
-HELP = "Lose such a share of the frames on each cable: 0.1%. With 0% packets are only cut into frames, to compare."
+HELP = "Lose such a share of the frames on each cable: 0.1%%. With 0%% packets are only cut into frames, to compare."
+"""The help of the option, for argparse."""
 
 
 def parse(text: str) -> float:
