@@ -203,10 +203,10 @@ def _accept(listener: socket.socket, expected: set[int], key: bytes, numbers: Se
     # The calls end with their listener, and another worker may call later.
     with closing(first_frames(listener.dup(), until, _HELLO_S, key)) as callers:
         for connection, claims in callers:
-            caller = claims.get("rank"), claims.get("stream")
-            if caller in missing:
-                missing.discard(caller)
-                into.setdefault(caller[0], {})[caller[1]] = connection
+            rank, number = claims.get("rank"), claims.get("stream")
+            if isinstance(rank, int) and isinstance(number, int) and (rank, number) in missing:
+                missing.discard((rank, number))
+                into.setdefault(rank, {})[number] = connection
             else:
                 connection.close()
             if not missing:
