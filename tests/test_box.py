@@ -16,7 +16,7 @@ from bench.wan import draw
 from bench.wan.rivals import ring
 from tools import wan_box
 from tools.wan_box import __main__ as command_line
-from tools.wan_box import checking, network, routing, state, system
+from tools.wan_box import checking, losses, network, routing, state, system
 from treefold import TreefoldError
 
 ROOT = Path(__file__).parents[1]
@@ -205,6 +205,32 @@ def test_delays_routes_and_nothing_left():
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     assert f"{name}-" not in left
     assert not state.file_of(name).exists()
+
+
+@pytest.mark.parametrize("text", ["", "x", "60%", "-1%", "nan", "1e-9", "0.1%%"])
+def test_a_share_that_no_box_loses_is_refused(text):
+    with pytest.raises(TreefoldError, match=r"loss .* is not a share"):
+        losses.parse(text)
+
+
+def test_shares_are_read_as_people_write_them():
+    assert [losses.parse(text) for text in ("0.1%", "0.001", " 2 % ", "0%")] == [0.001, 0.001, 0.02, 0.0]
+    with pytest.raises(TreefoldError, match="drop --loss or --no-delay"):
+        losses.check(0.001, delay=False)
+
+
+@needs_namespaces
+def test_frames_are_lost_one_by_one():
+    if not shutil.which("iptables-legacy"):
+        pytest.skip("needs iptables")
+    with wan_box.up(topology(TRIANGLE), f"{NAME}l", loss=0.02) as box:
+        assert 0.018 < round_trip(box, "a", "b") < 0.2
+        checking.throughput(box, [(1, 2)], seconds=0.5, warm_s=0.5)  # a cable without latency
+        counters = box.run("c", ["iptables-legacy", "-t", "mangle", "-nvxL", "INPUT"]).splitlines()
+        lost = [list(map(int, line.split()[:2])) for line in counters if " DROP " in line]
+        assert "loss: 2% of frames" in box.describe()
+    frames, size = (sum(each) for each in zip(*lost, strict=True))
+    assert frames > 0 and size / frames <= 1500
 
 
 @needs_namespaces

@@ -135,7 +135,7 @@ def test_who_does_not_come_is_missed_in_spite_of_strangers(monkeypatch):
     monkeypatch.setattr(connections, "_CONNECT_S", 0.5)
     monkeypatch.setattr(connections, "_HELLO_S", 0.5)
     with listen(LOOPBACK) as listener, strangers(listener.getsockname()[1]):
-        assert connections._accept(listener, {0, 1}, KEY, {}) == {0, 1}
+        assert connections._accept(listener, {0, 1}, KEY, (0, 1), {}) == {0, 1}
 
 
 HELLO = {"rank": 1, "size": 2, "name": "rome"}

@@ -1,5 +1,6 @@
 """Several TCP streams side by side: how many a line needs, and results that do not depend on them."""
 
+import json
 import os
 import random
 import socket
@@ -40,6 +41,71 @@ def test_a_route_holds_the_latency_of_all_its_links_at_the_rate_of_the_slowest(g
     network = line("1Gbit/s", "10ms").with_bandwidths({("GPU1", "GPU2"): "100Mbit/s"})
     plan = treefold.plan(network, "direct")
     assert streams.streams_of(plan, 0) == {1: 2, 2: 1}
+
+
+def told(network, *streams):
+    """The network with numbers of streams on its links, in their order; None tells nothing."""
+    value = json.loads(network.to_json())
+    for link, count in zip(value["links"], streams, strict=True):
+        link |= {} if count is None else {"streams": count}
+    return treefold.topology(value)
+
+
+def test_what_the_network_tells_counts_and_of_two_directions_the_larger(granted):
+    network = line("400Mbit/s", "50ms")  # 0 -> 1, 1 -> 0, 1 -> 2, 2 -> 1
+    assert [(link.source, link.target) for link in network.links()][:2] == [("GPU0", "GPU1"), ("GPU1", "GPU0")]
+    plan = treefold.plan(told(network, 2, 16, None, None), "multitree")
+    assert streams.streams_of(plan, 1) == {0: 16, 2: 4}
+
+
+def test_a_route_needs_no_fewer_streams_than_it_holds(granted):
+    plan = treefold.plan(told(line("400Mbit/s", "50ms"), 1, 1, 1, 1), "direct")
+    assert streams.streams_of(plan, 0) == {1: 1, 2: 8}
+
+
+def test_caps_hide_nothing_that_the_network_tells(granted):
+    network = told(line("400Mbit/s", "50ms"), 3, 3, 3, 3)
+    capped = treefold.topology(json.loads(network.to_json()), node_cap="300Mbit/s")
+    assert streams.streams_of(treefold.plan(capped, "multitree"), 1) == {0: 3, 2: 3}
+
+
+@pytest.mark.parametrize("name", ["net.json", "net.graphml", "net.dot"])
+def test_files_and_plans_keep_what_the_network_tells(name, tmp_path):
+    network = told(line("400Mbit/s", "50ms"), 2, 256, 1, None)
+    treefold.save(network, tmp_path / name)
+    read = treefold.topology(tmp_path / name)
+    assert read == network and [link.streams for link in read.links()] == [2, 256, 1, None]
+    treefold.save(treefold.plan(network, "multitree"), tmp_path / "plan.json")
+    assert treefold.load_plan(tmp_path / "plan.json").topology == network
+    assert read.with_bandwidths({("GPU0", "GPU1"): "1Gbit/s"}).links()[1].streams == 256
+
+
+@pytest.mark.parametrize("text", ["0", "257", "10000", "-1", "2.5", "many", "1e99"])
+@pytest.mark.parametrize("form", ["csv", "dot"])
+def test_numbers_of_streams_that_cannot_be_are_refused(form, text, tmp_path):
+    path = tmp_path / f"net.{form}"
+    csv = f"source,target,bandwidth,latency,streams\na,b,1Gbit/s,1ms,{text}\n"
+    path.write_text(
+        csv if form == "csv" else f'graph {{ a -- b [bandwidth="1Gbit/s", latency="1ms", streams="{text}"] }}'
+    )
+    with pytest.raises(
+        TreefoldError, match=f"streams '{text}' is not a whole number from 1 to 256; leave it out where"
+    ):
+        treefold.topology(path)
+
+
+def test_an_edge_list_tells_streams(tmp_path):
+    path = tmp_path / "net.csv"
+    path.write_text("source,target,bandwidth,latency,streams\na,b,1Gbit/s,1ms,7\nb,c,1Gbit/s,1ms,\n")
+    assert [link.streams for link in treefold.topology(path).links()] == [7, 7, None, None]
+
+
+@pytest.mark.parametrize("value", [0, 257, True, 2.5, "8", None, []])
+def test_a_document_with_no_number_of_streams_is_refused(value):
+    document = json.loads(line("1Gbit/s", "1ms").to_json())
+    document["links"][0]["streams"] = value
+    with pytest.raises(TreefoldError, match="streams"):
+        treefold.topology(document)
 
 
 def test_what_the_kernel_grants_is_half_the_least_memory_of_its_sockets(monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ from rich.table import Table
 import treefold
 from bench.wan.rivals import launch, ring
 from tools import wan_box
-from tools.wan_box import Box, Outcome
+from tools.wan_box import Box, Outcome, losses
 from treefold import TreefoldError
 from treefold._core import parse_size
 
@@ -96,16 +96,17 @@ ENTRIES: dict[str, Callable[..., list[Row]]] = {
 def measure(topology: str | Path, entries: list[str], wanted: argparse.Namespace) -> dict[str, Any]:
     """Return the rows of one network; the row of an entry that fails says why."""
     size, times = parse_size(wanted.size), (wanted.iterations, wanted.buckets)
+    loss = None if wanted.loss is None else losses.parse(wanted.loss)
     bound_s = size / treefold.bound(treefold.topology(topology)).all_reduce.rate_Bps
     rows = []
-    with wan_box.up(topology, "bench", congestion=wanted.congestion) as box:
+    with wan_box.up(topology, "bench", congestion=wanted.congestion, loss=loss) as box:
         for entry in entries:
             print(f"{Path(topology).stem}: {entry}", file=sys.stderr)
             try:
                 rows += [judged(row, bound_s) for row in ENTRIES[entry](box, topology, size, *times)]
             except TreefoldError as error:
                 rows.append({"name": entry, "note": str(error)})
-        setting = {"congestion_control": box.state.congestion_control, "delays": box.state.delays}
+        setting = {"congestion_control": box.state.congestion_control, "delays": box.state.delays, "loss": loss}
         head = {"topology": box.network.name, **setting}
     return {**head, "size_bytes": size, "buckets": wanted.buckets, "bound_s": bound_s, "rows": rows}
 
@@ -127,7 +128,9 @@ def table(result: dict[str, Any]) -> Table:
     """Return a network's rows as a table."""
     buckets = f" in {result['buckets']} buckets" if result["buckets"] > 1 else ""
     title = f"{result['topology']}, {result['size_bytes'] / 2**20:g} MiB{buckets}, {result['congestion_control']}"
-    shown = Table(title=f"{title}, delays: {result['delays']}", title_justify="left")
+    shown = Table(
+        title=f"{title}, delays: {result['delays']}, loss: {losses.shown(result['loss'])}", title_justify="left"
+    )
     shown.add_column("all-reduce")
     for heading in ("least s", "median s", "of bound", "predicted s", "error"):
         shown.add_column(heading, justify="right", no_wrap=True)
@@ -169,6 +172,7 @@ def main() -> int:
         "--buckets", type=int, default=1, help="Cut the vector into so many all-reduces, one behind the other."
     )
     parser.add_argument("--congestion", help="TCP's congestion control; by default the machine's.")
+    parser.add_argument("--loss", help=losses.HELP)
     parser.add_argument("--json", action="store_true", help="Print one JSON value and nothing else.")
     wanted = parser.parse_args()
     return wan_box.exit_code(lambda: compare(wanted))

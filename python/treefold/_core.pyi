@@ -232,6 +232,7 @@ class Link:
     bandwidth_Bps: Final[float]
     latency_s: Final[float]
     overhead_s: Final[float]
+    streams: Final[int | None]
 
 class LinkUse:
     source: Final[str]

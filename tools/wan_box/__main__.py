@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import treefold
 from tools.wan_box import box as boxes
-from tools.wan_box import checking
+from tools.wan_box import checking, losses
 from tools.wan_box.interrupts import ends_cleanly
 from tools.wan_box.processes import Outcome, exit_code
 from treefold import TreefoldError
@@ -24,7 +24,7 @@ Wanted = argparse.Namespace
 def run(wanted: Wanted) -> int:
     """Run a command on every worker of a box that is up only meanwhile."""
     command = _command_of(wanted)
-    with boxes.up(_topology_of(wanted), wanted.name, not wanted.no_delay, wanted.congestion) as box:
+    with boxes.up(*_box_of(wanted)) as box:
         for outcome in box.run_all(command, timeout_s=wanted.timeout):
             _show(outcome)
     return 0
@@ -40,7 +40,7 @@ def _show(outcome: Outcome) -> None:
 def up(wanted: Wanted) -> int:
     """Build a box that stays up."""
     with ends_cleanly():
-        box = boxes.start(_topology_of(wanted), wanted.name, not wanted.no_delay, wanted.congestion)
+        box = boxes.start(*_box_of(wanted))
         print(box.describe())
     return 0
 
@@ -84,7 +84,7 @@ def mend(wanted: Wanted) -> int:
 
 def check(wanted: Wanted) -> int:
     """Measure what the cables of a box carry."""
-    with boxes.up(_topology_of(wanted), wanted.name, not wanted.no_delay, wanted.congestion) as box:
+    with boxes.up(*_box_of(wanted)) as box:
         rows = checking.measure(box, wanted.seconds)
     checking.show(rows, box.state.congestion_control, wanted.json)
     return 0
@@ -94,6 +94,12 @@ def _command_of(wanted: Wanted) -> list[str]:
     if not wanted.behind:
         raise TreefoldError("there is no command to run; write it behind --, for example: -- python train.py")
     return list(wanted.behind)
+
+
+def _box_of(wanted: Wanted) -> tuple[treefold.Topology, str, bool, str | None, float | None]:
+    """Return the arguments of `box.start`."""
+    loss = None if wanted.loss is None else losses.parse(wanted.loss)
+    return _topology_of(wanted), wanted.name, not wanted.no_delay, wanted.congestion, loss
 
 
 def _topology_of(wanted: Wanted) -> treefold.Topology:
@@ -155,6 +161,7 @@ def _with_topology(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     command.add_argument("--latency", help="The latency of the same links, one way: 5ms.")
     command.add_argument("--no-delay", action="store_true", help="Shape rates only, and delay nothing.")
     command.add_argument("--congestion", help="TCP's congestion control; by default the machine's.")
+    command.add_argument("--loss", help=losses.HELP)
     return command
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
-from tools.wan_box import building, delays, network, processes, routing, shaping, system
+from tools.wan_box import building, delays, losses, network, processes, routing, shaping, system
 from tools.wan_box import state as states
 from tools.wan_box.interrupts import ends_cleanly, held_back
 from tools.wan_box.names import DEVICE, address, device
@@ -212,7 +212,8 @@ class Box:
         condition = "" if not process else " (running)" if process.is_running else " (DEAD)"
         lines = [
             f"box {state.name}: {self.network.name}, {len(nodes)} nodes, {len(self.workers)} workers",
-            f"delays: {state.delays}{condition}; congestion control: {state.congestion_control}",
+            f"delays: {state.delays}{condition}; loss: {losses.shown(state.loss)}; "
+            f"congestion control: {state.congestion_control}",
         ]
         for place, node in enumerate(nodes):
             lines.append(f"  {node}  {address(place)}  namespace {state.namespace(place)}")
@@ -224,12 +225,20 @@ class Box:
 
 
 def start(
-    topology: str | Path | treefold.Topology, name: str = "box", delay: bool = True, congestion: str | None = None
+    topology: str | Path | treefold.Topology,
+    name: str = "box",
+    delay: bool = True,
+    congestion: str | None = None,
+    loss: float | None = None,
 ) -> Box:
-    """Build a box from a topology, a file or a spec; it stays up until `down`. Whatever fails leaves nothing behind."""
+    """Build a box from a topology, a file or a spec; it stays up until `down`. Whatever fails leaves nothing behind.
+
+    Each cable loses the share `loss` of its frames; 0 cuts packets into frames and loses none, to compare with.
+    """
     wanted = network.read(topology)
+    losses.check(loss, delay)
     system.require("ip", "tc")
-    state = states.new(name, wanted)
+    state = states.new(name, wanted, loss)
     try:
         states.claim(state)
         building.build(state, delay, congestion)
@@ -249,11 +258,15 @@ def attach(name: str = "box") -> Box:
 
 @contextlib.contextmanager
 def up(
-    topology: str | Path | treefold.Topology, name: str = "box", delay: bool = True, congestion: str | None = None
+    topology: str | Path | treefold.Topology,
+    name: str = "box",
+    delay: bool = True,
+    congestion: str | None = None,
+    loss: float | None = None,
 ) -> Iterator[Box]:
     """Build a box and take it down at the end, also after an error, Ctrl-C, SIGTERM or SIGHUP."""
     with ends_cleanly():
-        box = start(topology, name, delay, congestion)
+        box = start(topology, name, delay, congestion, loss)
         try:
             yield box
         finally:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tools.wan_box import delays, routing, system
+from tools.wan_box import delays, losses, routing, system
 from tools.wan_box import state as states
 from tools.wan_box.names import DEVICE, address, device, hardware
 from tools.wan_box.shaping import BURST_BYTES, shape
@@ -41,7 +41,10 @@ def build(state: State, delay: bool, congestion: str | None) -> None:
     for pair in state.network.directions:
         shape(state, pair)
     routing.set_routes(state)
-    if delay and any(direction.latency_s for direction in state.network.directions.values()):
+    if state.loss is not None:
+        losses.set_losses(state)
+        delays.set_delays(state, "nfqueue")
+    elif delay and any(direction.latency_s for direction in state.network.directions.values()):
         delays.set_delays(state, abilities.delays)
 
 

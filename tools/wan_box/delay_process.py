@@ -3,7 +3,9 @@
 `python delay_process.py` reads from its standard input a JSON list of queues (`QueueSpec`), listens to each namespace's
 NFQUEUE of that number, prints "ready", and runs until it is ended. The kernel sends a packet's number only (COPY_META),
 never its bytes; numbers of a queue ascend and every packet of a queue waits equally long, so a single batch verdict
-releases all that are due. It imports nothing of ours, so that it starts in no time.
+releases all that are due. Messages of many packets are read by one system call (`recvmmsg`, which Python's library does
+not have), so that boxes whose packets are single frames keep up. It imports nothing of ours, so that it starts in no
+time.
 """
 
 import contextlib
@@ -30,8 +32,66 @@ COMMAND, PARAMETERS, MAXIMUM, MASK, FLAGS = 1, 2, 3, 4, 5
 BIND, COPY_META, GSO, ACCEPT = 1, 1, 4, 1
 REQUEST, ACKNOWLEDGE = 1, 4
 SO_RCVBUFFORCE, SOL_NETLINK, NO_ENOBUFS = 33, 270, 5
-ID_AT = 24
+KIND_AT, ID_AT = 4, 24
+PACKET = SUBSYSTEM_QUEUE
 ERROR = 2
+
+MESSAGES = 256
+"""How many messages one system call reads at most."""
+KEPT_BYTES = 32
+"""So much is read of each message: its packet's number stands in it, and what follows is dropped."""
+
+
+class Vector(ctypes.Structure):
+    """The system's `struct iovec`."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class Header(ctypes.Structure):
+    """The system's `struct msghdr`."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint32),
+        ("vectors", ctypes.POINTER(Vector)),
+        ("vector_count", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )
+
+
+class Message(ctypes.Structure):
+    """The system's `struct mmsghdr`."""
+
+    _fields_ = (("header", Header), ("length", ctypes.c_uint))
+
+
+class Mailbox:
+    """Memory for the beginnings of many messages, and the call that fills it."""
+
+    def __init__(self) -> None:
+        self.memory = ctypes.create_string_buffer(MESSAGES * KEPT_BYTES)
+        start = ctypes.addressof(self.memory)
+        self.vectors = (Vector * MESSAGES)(*(Vector(start + KEPT_BYTES * n, KEPT_BYTES) for n in range(MESSAGES)))
+        self.messages = (Message * MESSAGES)()
+        for own, vector in zip(self.messages, self.vectors, strict=True):
+            own.header.vectors, own.header.vector_count = ctypes.pointer(vector), 1
+        self.call = ctypes.CDLL(None).recvmmsg
+
+    def read(self, descriptor: int) -> int:
+        """Read what waits at a socket, up to `MESSAGES`; return how many there were."""
+        count: int = self.call(descriptor, self.messages, MESSAGES, socket.MSG_DONTWAIT, None)
+        return max(count, 0)
+
+    def last_packet(self, count: int) -> int | None:
+        """Return the number of the last packet among the first `count` messages."""
+        for at in range((count - 1) * KEPT_BYTES, -1, -KEPT_BYTES):
+            if struct.unpack_from("=H", self.memory, at + KIND_AT)[0] == PACKET:
+                number: int = struct.unpack_from("!I", self.memory, at + ID_AT)[0]
+                return number
+        return None
 
 
 @dataclass(frozen=True)
@@ -41,6 +101,8 @@ class QueueSpec:
     namespace: str
     number: int
     delay_s: float
+    cuts: bool
+    """Whether packets of many frames become as many packets."""
 
 
 class Queue:
@@ -57,7 +119,8 @@ class Queue:
         self.configure(attribute(COMMAND, struct.pack("!BxH", BIND, socket.AF_INET)))
         self.configure(attribute(PARAMETERS, struct.pack("!IB", 0, COPY_META)))
         self.configure(attribute(MAXIMUM, struct.pack("!I", LONGEST_QUEUE)))
-        self.configure(attribute(FLAGS, struct.pack("!I", GSO)), attribute(MASK, struct.pack("!I", GSO)))
+        flags = 0 if spec.cuts else GSO
+        self.configure(attribute(FLAGS, struct.pack("!I", flags)), attribute(MASK, struct.pack("!I", GSO)))
         self.socket.setblocking(False)
 
     def configure(self, *attributes: bytes) -> None:
@@ -68,17 +131,14 @@ class Queue:
         if kind == ERROR and error:
             raise OSError(-error, f"NFQUEUE {self.number}: {os.strerror(-error)}")
 
-    def take(self, buffer: bytearray, now: float) -> None:
+    def take(self, mailbox: Mailbox, now: float) -> None:
         """Record all that has arrived: half a tick ago on average, to leave half a tick late, hence TICK_S."""
-        receive, last = self.socket.recv_into, None
-        try:
-            while True:
-                receive(buffer)
-                last = buffer[ID_AT : ID_AT + 4]
-        except BlockingIOError:
-            pass
+        count, last = MESSAGES, None
+        while count == MESSAGES:
+            count = mailbox.read(self.socket.fileno())
+            last = mailbox.last_packet(count) or last
         if last is not None:
-            self.waiting.append((now + self.delay_s - TICK_S, int.from_bytes(last, "big")))
+            self.waiting.append((now + self.delay_s - TICK_S, last))
 
     def release(self, now: float) -> None:
         """Let all packets go that are due."""
@@ -113,7 +173,7 @@ def message(kind: int, queue: int, body: bytes, flags: int = 0) -> bytes:
 
 def serve(queues: list[Queue]) -> None:
     """Delay for ever: tick while anything waits, sleep while nothing does. No packet costs a wake-up of its own."""
-    buffer = bytearray(4096)
+    mailbox = Mailbox()
     sockets = [queue.socket for queue in queues]
     while True:
         if any(queue.waiting for queue in queues):
@@ -122,7 +182,7 @@ def serve(queues: list[Queue]) -> None:
             select.select(sockets, [], [])
         now = time.monotonic()
         for queue in queues:
-            queue.take(buffer, now)
+            queue.take(mailbox, now)
             queue.release(now)
 
 

@@ -1,6 +1,7 @@
 """Delays packets by the kernel's netem, or on kernels without it by a process that holds what arrives.
 
-With NFQUEUE a delay begins on arrival: a packet has then got through the sender's rate, as on a real wire.
+With NFQUEUE a delay begins on arrival: a packet has then got through the sender's rate, as on a real wire. Where cables
+lose frames, it also cuts packets into frames, and those of cables without latency go through a queue, too.
 """
 
 import json
@@ -48,9 +49,12 @@ def change_delays(state: State, pairs: list[Pair]) -> None:
 
 def _queues(state: State) -> tuple[list[Pair], list[QueueSpec]]:
     """Return the cables that delay packets, and the queue of each."""
-    delayed = {pair: direction.latency_s for pair, direction in state.network.directions.items() if direction.latency_s}
+    cuts = state.loss is not None
+    directions = state.network.directions.items()
+    delayed = {pair: direction.latency_s for pair, direction in directions if direction.latency_s or cuts}
     queues = [
-        QueueSpec(state.namespace(b), number, latency_s) for number, ((_, b), latency_s) in enumerate(delayed.items())
+        QueueSpec(state.namespace(b), number, latency_s, cuts)
+        for number, ((_, b), latency_s) in enumerate(delayed.items())
     ]
     return list(delayed), queues
 
@@ -86,4 +90,4 @@ def _queue_arrivals(queues: list[QueueSpec], devices: list[str]) -> None:
         rules.setdefault(queue.namespace, []).append(rule)
     for namespace, lines in rules.items():
         text = "\n".join(["*mangle", *lines, "COMMIT\n"])
-        system.run_inside(namespace, "iptables-legacy-restore", "-w", stdin=text)
+        system.run_inside(namespace, "iptables-legacy-restore", "-w", "-n", stdin=text)

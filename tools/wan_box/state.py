@@ -35,6 +35,8 @@ class State:
     delays: str = "none"
     """What delays packets: nothing, netem, or nfqueue with a process of ours."""
     congestion_control: str = ""
+    loss: float | None = None
+    """The share of frames that each cable loses; None where packets are not cut into frames."""
     delay_process: ProcessIdentity | None = None
 
     def namespace(self, place: int) -> str:
@@ -42,10 +44,10 @@ class State:
         return names.namespace(self.name, place)
 
 
-def new(name: str, network: Network) -> State:
+def new(name: str, network: Network, loss: float | None = None) -> State:
     """Return the state of a box that is about to be built by this process."""
     process = identity(os.getpid())
-    return State(name, network, [process.pid, process.started, time.monotonic()])
+    return State(name, network, [process.pid, process.started, time.monotonic()], loss=loss)
 
 
 def cable(a: int, b: int) -> Pair:

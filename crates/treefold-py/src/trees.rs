@@ -178,6 +178,8 @@ pub struct Link {
     latency_s: f64,
     /// The seconds for which each message occupies the link besides its bytes.
     overhead_s: f64,
+    /// How many TCP streams side by side fill the link, as `treefold probe` measured it; None if that is not known.
+    streams: Option<u16>,
 }
 
 /// Lists the nodes of a network in the order of its file or generator.
@@ -208,6 +210,7 @@ pub fn links(network: &Topology) -> Vec<Link> {
         bandwidth_Bps: link.bandwidth.bytes_per_second(),
         latency_s: link.latency.seconds(),
         overhead_s: link.overhead.seconds(),
+        streams: link.streams.map(|streams| streams.get()),
     });
     listed.collect()
 }

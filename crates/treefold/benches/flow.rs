@@ -57,7 +57,8 @@ fn regions(count: u32, capped: bool) -> Arc<Topology> {
     let mut connect = |source, target, bandwidth: f64, milliseconds: u64| {
         let latency = Time::from_picoseconds(milliseconds * 1_000_000_000);
         let (source, target) = (NodeId(source), NodeId(target));
-        links.push(Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead: Time::ZERO });
+        let (bandwidth, overhead) = (Bandwidth::known(bandwidth), Time::ZERO);
+        links.push(Link { source, target, bandwidth, latency, overhead, streams: None });
     };
     let first = if capped { count } else { 0 };
     for a in 0..count {

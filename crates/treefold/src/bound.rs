@@ -199,6 +199,7 @@ mod tests {
             bandwidth: Bandwidth::known(1.0),
             latency: Time::ZERO,
             overhead: Time::ZERO,
+            streams: None,
         };
         let ends = [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1)];
         let nodes = ["u", "v"]

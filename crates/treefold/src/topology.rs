@@ -20,6 +20,7 @@ mod links;
 mod node;
 mod routing;
 mod spec;
+mod streams;
 mod switched;
 mod twisted;
 mod wan;
@@ -34,6 +35,7 @@ pub(crate) use json::{Document, check_header};
 pub use node::{Abilities, Kind, Node, Position};
 pub use routing::Routes;
 pub use spec::Form;
+pub use streams::Streams;
 
 use std::str::FromStr;
 
@@ -54,6 +56,8 @@ pub struct Link {
     pub latency: Time,
     /// The time for which each message occupies the link besides its bytes.
     pub overhead: Time,
+    /// How many TCP streams side by side fill the link, where that was measured. It changes no plan.
+    pub streams: Option<Streams>,
 }
 
 impl Link {
@@ -182,7 +186,7 @@ impl Topology {
     /// let (bandwidth, latency) = (parse_bandwidth("100Gbit/s")?, parse_time("1us")?);
     /// let overhead = parse_time("0s")?;
     /// let ends = [(0, 1), (1, 0), (1, 2), (2, 1)].map(|(source, target)| (NodeId(source), NodeId(target)));
-    /// let link = |(source, target)| Link { source, target, bandwidth, latency, overhead };
+    /// let link = |(source, target)| Link { source, target, bandwidth, latency, overhead, streams: None };
     /// let links = ends.map(link).to_vec();
     /// let pair = Topology::new("pair", nodes, links, None, Shape::General)?;
     /// assert_eq!((pair.ranks(), pair.nodes().len()), (2, 3));

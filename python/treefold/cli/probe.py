@@ -42,7 +42,8 @@ class Limits:
         float | None,
         seconds_option(
             "The approximate time of the whole probe, in seconds or with a unit (20s). It is divided among the "
-            "transfers, and each takes 0.1 to 5 seconds; by default each takes 1 second."
+            "transfers, and each takes 0.1 to 5 seconds; by default each takes 1 second. Lines that one TCP stream "
+            "does not fill take a few transfers more."
         ),
     ] = None
     most_bytes: Annotated[
@@ -84,7 +85,8 @@ def probe(
     """Measure latency, bandwidth and caps between workers.
 
     It measures the latency and the bandwidth of every pair of workers, and for each worker the total rate at which it
-    can send and receive (its caps).
+    can send and receive (its caps). A line that one TCP stream does not fill is measured with more; the network's file
+    tells how many. "loaded" is the latency while a line is full.
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N, which starts N workers on this host. TREEFOLD_NAME names

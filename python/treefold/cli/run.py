@@ -112,7 +112,8 @@ class JobOptions:
         typer.Option(
             metavar="N",
             help="Join each two workers by so many TCP streams side by side, from 1 to 256; by default as many as "
-            "their line needs, by its bandwidth and latency. It needs the transport tcp.",
+            "the network's file tells (treefold probe measures it), or else as their line needs by its bandwidth and "
+            "latency. It needs the transport tcp.",
         ),
     ] = None
 

@@ -7,7 +7,7 @@ from treefold.exporters.names import check_printable, is_undirected
 
 _NODE_KEYS = ("kind", "reduces", "multicasts", "latency_s")
 _POSITION = ("latitude", "longitude")
-_LINK_KEYS = ("bandwidth_Bps", "latency_s", "overhead_s")
+_LINK_KEYS = ("bandwidth_Bps", "latency_s", "overhead_s", "streams")
 
 
 def text(document: dict[str, Any]) -> str:

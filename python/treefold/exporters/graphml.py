@@ -19,7 +19,7 @@ _KEYS = {
         "latitude": "double",
         "longitude": "double",
     },
-    "edge": {"bandwidth_Bps": "double", "latency_s": "double", "overhead_s": "double"},
+    "edge": {"bandwidth_Bps": "double", "latency_s": "double", "overhead_s": "double", "streams": "int"},
 }
 
 

@@ -19,6 +19,7 @@ _LINK_KEYS = {
     "bandwidth_Bps": None,
     "latency_s": None,
     "overhead_s": 0,
+    "streams": None,
     "both_ways": False,
 }
 

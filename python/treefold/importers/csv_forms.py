@@ -7,13 +7,14 @@ from treefold.files.problems import fail, warn
 from treefold.files.reading import Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, make_document, make_link, make_node
-from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, truth
+from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, streams, truth
 from treefold.text import some
 
 _ENDS = ("source", "target")
 _ALIASES = ALIASES | {"from": "source", "src": "source", "to": "target", "dst": "target"}
 _QUANTITIES = ("bandwidth", "throughput", "capacity", "latency", "rtt", "overhead")
-_WORDS = (*_ENDS, "one_way", *_QUANTITIES, *_ALIASES)
+_FLAGS = ("one_way", "streams")
+_WORDS = (*_ENDS, *_FLAGS, *_QUANTITIES, *_ALIASES)
 _MOST_SHOWN = 3
 _FORMS = "an edge list (source,target,bandwidth,latency) nor a matrix (names, with 'bandwidth Gbit/s' in the corner)"
 
@@ -56,10 +57,10 @@ def _guess_end(header: Row) -> str:
 
 
 def _word(label: str) -> str:
-    """Return the meaning of a column's label: source, target, one_way, or the usual word of a quantity."""
+    """Return the meaning of a column's label: source, target, one_way, streams, or the usual word of a quantity."""
     label = label.lower()
     found = _ALIASES.get(label, label)
-    if found in (*_ENDS, "one_way"):
+    if found in (*_ENDS, *_FLAGS):
         return found
     word = label.partition("_")[0]
     word = _ALIASES.get(word, word)
@@ -112,7 +113,7 @@ def _columns(header: Row) -> list[_Column]:
 def _column(label: str, where: str) -> _Column:
     own, _, unit = label.partition("_")
     word = _word(label)
-    if word in (*_ENDS, "one_way"):
+    if word in (*_ENDS, *_FLAGS):
         return _Column(word)
     found = quantity_of(label if own.lower() == word else f"{word}_{unit}".rstrip("_"), "column")
     if found:
@@ -141,5 +142,6 @@ def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
     values: dict[str, Any] = {
         column.key: measure(cell, column.quantity, row.where) for column, cell in measured if column.quantity
     }
+    values["streams"] = streams(cells.get("streams"), row.where)
     one_way = truth(cells.get("one_way") or "false", row.where, "one_way")
     return make_link(cells["source"], cells["target"], **values, both_ways=not one_way)

@@ -34,6 +34,7 @@ def make_link(
     bandwidth_Bps: float | None = None,
     latency_s: float | None = None,
     overhead_s: float | None = None,
+    streams: int | None = None,
     both_ways: bool = False,
 ) -> dict[str, Any]:
     """Return a link of a document; values that are None are absent from it, but the overhead is then 0."""
@@ -42,6 +43,8 @@ def make_link(
         link["bandwidth_Bps"] = bandwidth_Bps
     if latency_s is not None:
         link["latency_s"] = latency_s
+    if streams is not None:
+        link["streams"] = streams
     return link | {"overhead_s": overhead_s or 0.0, "both_ways": both_ways}
 
 

@@ -40,7 +40,8 @@ def graph_document(graph: Graph, where: str) -> Document:
 
     A node's name is its attribute `name` or `label`, or else its id; a label of several nodes becomes `label (id)`.
     Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude. Edges may have bandwidth_Bps, a
-    bandwidth or capacity with a unit, latency_s, a latency with a unit, overhead_s, and what Topology Zoo writes.
+    bandwidth or capacity with a unit, latency_s, a latency with a unit, overhead_s, streams, and what Topology Zoo
+    writes.
 
     Raises:
         TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.
@@ -78,7 +79,8 @@ def _warn_of_misspelt(graph: Graph, where: str) -> None:
     on_edges = [key for key in _keys(edge.attributes for edge in graph.edges) if key not in ("source", "target")]
     given = {found.field for key in on_edges if (found := quantity_of(key))}
     for key in on_edges:
-        guesses[f"the edges' attribute {shown(key)}"] = None if quantity_of(key) else guess_word(key, given)
+        known = key == "streams" or quantity_of(key)
+        guesses[f"the edges' attribute {shown(key)}"] = None if known else guess_word(key, given)
     for what, near in guesses.items():
         if near:
             warn(where, f"{what} is ignored; did you mean {near}?")
@@ -122,7 +124,7 @@ def _node(name: str, attributes: Attributes, where: str) -> dict[str, Any]:
 
 def _link(edge: Edge, names: dict[str, str], where: str) -> dict[str, Any]:
     source, target = names[edge.source], names[edge.target]
-    values: dict[str, Any] = dict(link_values(edge.attributes, f"{where}: link {shown(source)} -> {shown(target)}"))
+    values = link_values(edge.attributes, f"{where}: link {shown(source)} -> {shown(target)}")
     return make_link(source, target, **values, both_ways=edge.both_ways)
 
 

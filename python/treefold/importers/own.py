@@ -10,7 +10,7 @@ from treefold.files.problems import fail
 from treefold.files.reading import check_links, stem
 from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node
 from treefold.importers.positions import position_of
-from treefold.importers.values import Quantity, guess_word, measure, quantity
+from treefold.importers.values import Quantity, guess_word, measure, quantity, streams
 
 _KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
 _NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
@@ -18,7 +18,7 @@ _TEXTS = {
     "bandwidth": Quantity("bandwidth_Bps", "bandwidth", None, place="key"),
     "latency": Quantity("latency_s", "latency", None, place="key"),
 }
-_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "both_ways", *_TEXTS)
+_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "streams", "both_ways", *_TEXTS)
 _QUANTITIES = {
     "bandwidth_Bps": Quantity("bandwidth_Bps", "bandwidth_Bps", "B/s"),
     "latency_s": Quantity("latency_s", "latency_s", "s"),
@@ -109,7 +109,9 @@ def _link(link: object, where: str) -> dict[str, Any]:
     source, target = _name(link, "source", where), _name(link, "target", where)
     where = f"{where} ({shown(source)} -> {shown(target)})"
     _check_keys(link, _LINK_KEYS, where)
-    values = {key: _value(link, key, where) for key in _QUANTITIES}
+    values: dict[str, Any] = {key: _value(link, key, where) for key in _QUANTITIES}
+    _check_number(link, "streams", where)
+    values["streams"] = streams(link.get("streams"), where)
     values |= {quantity.field: _text(link, key, where) for key, quantity in _TEXTS.items() if key in link}
     return make_link(source, target, **values, both_ways=_flag(link, "both_ways", where))
 

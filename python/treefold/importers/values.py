@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from treefold._core import parse_bandwidth, parse_time
 from treefold.checks import guess, shown
@@ -16,6 +16,8 @@ ALIASES = {"bw": "bandwidth", "speed": "bandwidth", "lat": "latency", "delay": "
 """Short words that CSV columns may have; elsewhere an error suggests the usual word."""
 
 _VENDOR_UNITS = {"bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "tbps": "Tbit/s"}
+MOST_STREAMS = 256
+"""The most TCP streams that a file may give a link."""
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _TIME_UNITS = ("s", "ms", "us", "ns", "ps")
 _ABSENT = ("", "-", "null")
@@ -229,8 +231,24 @@ def truth(value: object, where: str, what: str) -> bool:
     return found
 
 
-def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float]:
-    """Return the fields bandwidth_Bps, latency_s and overhead_s of attributes such as `capacity` and `rtt_ms`.
+def streams(value: object, where: str) -> int | None:
+    """Return how many TCP streams fill a link; None if the value is absent (None, empty, `-` or `null`).
+
+    Raises:
+        TreefoldError: If the value is not a whole number from 1 to 256.
+
+    """
+    if value is None or (isinstance(value, str) and value.strip() in _ABSENT):
+        return None
+    count = number(value)
+    if count is None or not count.is_integer() or not 1 <= count <= MOST_STREAMS:
+        what = f"streams {shown(value)} is not a whole number from 1 to {MOST_STREAMS}"
+        raise fail(where, f"{what}; leave it out where it was not measured")
+    return int(count)
+
+
+def link_values(attributes: Mapping[str, object], where: str) -> dict[str, Any]:
+    """Return the fields bandwidth_Bps, latency_s, overhead_s and streams of attributes such as `capacity` and `rtt_ms`.
 
     What Topology Zoo writes counts only if no other attribute gives the bandwidth.
 
@@ -238,7 +256,7 @@ def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float
         TreefoldError: If a value is wrong, or two attributes give the same field.
 
     """
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for label in attributes:
         quantity = quantity_of(label) if label != _ZOO_RAW else None
@@ -248,6 +266,8 @@ def link_values(attributes: Mapping[str, object], where: str) -> dict[str, float
         if quantity.field in found:
             raise fail(where, f"'{origin[quantity.field]}' and '{label}' both give its {quantity.field}; keep one")
         found[quantity.field], origin[quantity.field] = value, label
+    if (count := streams(attributes.get("streams"), where)) is not None:
+        found["streams"] = count
     zoo = None if "bandwidth_Bps" in found else _zoo_bandwidth(attributes, where)
     return found if zoo is None else found | {"bandwidth_Bps": zoo}
 

@@ -3,6 +3,9 @@
 All workers call `measure` together, and worker 0's settings count for all. The work is a list of steps that all
 workers know. After each step they exchange what they measured, so that steps do not overlap and an error on one worker
 reaches all.
+
+A line that one TCP stream does not fill is measured again with two, four, eight and so on, until twice as many bring
+less than 5 % more. They are the streams with which everything afterwards is measured.
 """
 
 import socket
@@ -14,21 +17,22 @@ from dataclasses import asdict
 from typing import Any
 
 from treefold.errors import PeerError, TreefoldError
+from treefold.probe import lines, streams, transfers
 from treefold.probe import settings as probe_settings
-from treefold.probe import transfers
-from treefold.probe.connections import agree, close_all, connect_pairs
+from treefold.probe.connections import Connected, agree, close_all, connect, connect_pairs
 from treefold.probe.links import directed_links
-from treefold.probe.results import SOURCE, TARGET, Measurements, Pair
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try
 from treefold.probe.settings import Settings
 from treefold.probe.steps import Step, budget, cost, limits, matchings, pairs_of, steps_of
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
+from treefold.runtime.streams import granted_bytes
 from treefold.text import some
 
 _SILENCE_S = 20.0
 _REMEDY = "let one of two listen (TREEFOLD_PORT), open firewalls between them, or choose another interface"
-_PARTS = 7
-"""The rate of a pair is the median of so many parts of its transfer."""
+_PARTS, _PART_TRIPS = 7, 5
+"""The rate of a pair is the median of so many parts of its transfer, or of fewer that take so many round trips each."""
 
 LEAST_TIMEOUT_S = 30.0
 """Give the rendezvous at least this timeout, in seconds.
@@ -49,7 +53,10 @@ _INTRODUCTION: dict[str, validation.Schema] = {
     "address": str,
     "port": validation.is_port,
     "number": challenge.is_number,
+    "granted_bytes": validation.is_amount,
 }
+_REPORTS = {"trips": (4, 4), "pair": (2, 2), "egress": (0, 1), "ingress": (0, 1), "together": (0, 1)}
+"""How many values a pair's source reports of a step of each kind, and how many its target."""
 
 
 def measure(
@@ -96,22 +103,48 @@ def measure(
         agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
         _make_names_differ(workers)
         links = directed_links(agreed.links, workers)
-        connections, apart = connect_pairs(meeting, listener, pairs_of(links), workers)
-    try:
-        links = _connected(links, apart, workers)
-        pairs = pairs_of(links)
-        steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
-        measured = Measurements(workers, *budget(agreed, steps))
-        announce(cost(measured, pairs, steps))
-        for connection in connections.values():
-            transfers.prepare(connection, _SILENCE_S)
-        for step in track(steps):
-            _take(step, meeting, connections, measured)
-            if _looks_capped(step, measured):  # a busy moment looks the same: what shows twice is a cap
-                _take(step, meeting, connections, measured)
-    finally:
-        close_all(connections)
+        connected = connect_pairs(meeting, listener, pairs_of(links), workers, (lines.ECHO, 1))
+        try:
+            links = _connected(links, connected.apart, workers)
+            pairs = pairs_of(links)
+            steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
+            measured = Measurements(workers, *budget(agreed, steps))
+            announce(cost(measured, pairs, steps))
+            _prepare(connected)
+            for step in track(steps):
+                _take(step, meeting, connected, measured)
+                _take_again(step, meeting, listener, connected, measured)
+        finally:
+            close_all(connected.sockets)
     return measured
+
+
+def _prepare(connected: Connected) -> None:
+    for sockets in connected.sockets.values():
+        for connection in sockets.values():
+            transfers.prepare(connection, _SILENCE_S)
+
+
+def _take_again(
+    step: Step, meeting: Rendezvous, listener: socket.socket | None, connected: Connected, measured: Measurements
+) -> None:
+    """Take a step again if a node looks capped; or with twice as many streams, for as long as these bring more."""
+    if _looks_capped(step, measured):  # a busy moment looks the same: what shows twice is a cap
+        _take(step, meeting, connected, measured)
+    is_alone = step.kind == "pair"
+    pairs = [pair for pair in step.pairs if is_alone and streams.may_want_more(measured, pair)]
+    while pairs:
+        count = 2 * max(measured.tries[pairs[0]])
+        numbers = range(count // 2 + 1, count + 1)
+        of_pair = {pair: connected.calls[min(pair), max(pair)] for pair in pairs}
+        # The other direction may have needed as many before.
+        calls = [call for pair, call in of_pair.items() if max(measured.tries.get(pair[::-1], {1: 0})) < count]
+        failed = connect(meeting, listener, calls, measured.workers, numbers, connected.sockets) if calls else {}
+        _prepare(connected)
+        pairs = [pair for pair in pairs if of_pair[pair] not in failed]
+        if pairs:
+            _take(Step("pair", pairs, count), meeting, connected, measured)
+            pairs = [pair for pair in pairs if streams.wants_more(measured, pair)]
 
 
 def _connected(links: list[Pair], apart: Mapping[Pair, str], workers: Sequence[dict[str, Any]]) -> list[Pair]:
@@ -144,7 +177,7 @@ def _listener(meeting: Rendezvous) -> tuple[socket.socket | None, TreefoldError 
 def _introduction(meeting: Rendezvous, listener: socket.socket | None, settings: Settings) -> dict[str, Any]:
     address, port = (meeting.address, 0) if listener is None else listener.getsockname()[:2]
     introduction = {"named": meeting.name is not None, "name": meeting.name or socket.gethostname()}
-    introduction |= {"address": address, "port": port, "number": challenge.number()}
+    introduction |= {"address": address, "port": port, "number": challenge.number(), "granted_bytes": granted_bytes()}
     if meeting.rank == 0:
         introduction |= {"settings": asdict(settings)}
     return introduction
@@ -158,9 +191,9 @@ def _make_names_differ(workers: list[dict[str, Any]]) -> None:
             worker["name"] = f"{worker['name']}#{rank}"
 
 
-def _take(step: Step, meeting: Rendezvous, connections: dict[int, socket.socket], measured: Measurements) -> None:
+def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> None:
     """Do this worker's part of a step, and add to `measured` what all workers measured."""
-    own, error = _own_part(step, meeting.rank, connections, measured)
+    own, error = _own_part(step, meeting.rank, connected, measured)
     reports = agree(
         meeting, error, {"results": [_is_report]}, results=[[*pair, *values] for pair, values in own.items()]
     )
@@ -174,11 +207,15 @@ def _take(step: Step, meeting: Rendezvous, connections: dict[int, socket.socket]
             measured.overheads_s |= {pair: forth_s, pair[::-1]: back_s}
         return
     if step.kind == "pair":
-        measured.rates |= {pair: rate for pair, [rate] in values.items()}
+        for pair in step.pairs:
+            rate_Bps, sent_bytes = values[pair]
+            tried = Try(rate_Bps, round(sent_bytes), *values[pair[::-1]])
+            measured.tries.setdefault(pair, {})[step.streams] = tried
+            streams.settle(measured, pair)
         return
     # No pair is faster beside others than alone: one that seems so has a busy receiver, which reads late but all at
     # once.
-    rates = {pair: min(rate, measured.rates[pair]) for pair, [rate] in values.items()}
+    rates = {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
     if step.kind == "together":
         measured.together |= rates
     else:
@@ -192,17 +229,19 @@ def _is_report(value: Any) -> bool:
 
 
 def _values(step: Step, reports: list[dict[str, Any]]) -> dict[Pair, list[float]]:
-    """Return what all workers measured, by pair: what each had to, and no more."""
+    """Return what all workers measured, by pair: what each had to, and no more.
+
+    What the source of a pair measured stands under the pair turned round, but for round trips.
+    """
     values: dict[Pair, list[float]] = {}
-    reporters = {pair: pair[SOURCE] if step.kind == "trips" else pair[TARGET] for pair in step.pairs}
-    if step.kind == "trips":
-        reporters |= {pair[::-1]: pair[TARGET] for pair in step.pairs}
-    for pair, reporter in reporters.items():
-        reported = [rest for one, other, *rest in reports[reporter]["results"] if (one, other) == pair]
-        if [len(rest) for rest in reported] != [4 if step.kind == "trips" else 1]:
-            partner = sum(pair) - reporter
-            raise validation.unexpected(f"worker {reporter}", f"no result of its transfers with worker {partner}")
-        values[pair] = reported[0]
+    for pair in step.pairs:
+        own = pair if step.kind == "trips" else pair[::-1]
+        for key, reporter, count in zip((own, own[::-1]), pair, _REPORTS[step.kind], strict=True):
+            reported = [rest for one, other, *rest in reports[reporter]["results"] if (one, other) == key]
+            if count and [len(rest) for rest in reported] != [count]:
+                partner = sum(pair) - reporter
+                raise validation.unexpected(f"worker {reporter}", f"no result of its transfers with worker {partner}")
+            values |= {key: reported[0]} if count else {}
     return values
 
 
@@ -220,7 +259,7 @@ def _looks_capped(step: Step, measured: Measurements) -> bool:
 
 
 def _own_part(
-    step: Step, rank: int, connections: dict[int, socket.socket], measured: Measurements
+    step: Step, rank: int, connected: Connected, measured: Measurements
 ) -> tuple[dict[Pair, list[float]], TreefoldError | None]:
     """Return what this worker measured, by pair, and its first error."""
     own = [pair for pair in step.pairs if rank in pair]
@@ -229,7 +268,7 @@ def _own_part(
     def part(pair: Pair) -> list[float]:
         other = pair[TARGET] if pair[SOURCE] == rank else pair[SOURCE]
         try:
-            return _transfer(step, pair, rank, connections[other], measured)
+            return _transfer(step, pair, rank, connected.sockets[other], measured)
         except (OSError, EOFError) as error:
             names = [f"worker {each} ({measured.workers[each]['name']})" for each in (rank, other)]
             errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
@@ -244,17 +283,26 @@ def _own_part(
     return by_pair, PeerError(errors[0]) if errors else None
 
 
-def _transfer(step: Step, pair: Pair, rank: int, connection: socket.socket, measured: Measurements) -> list[float]:
+def _transfer(
+    step: Step, pair: Pair, rank: int, sockets: Mapping[int, socket.socket], measured: Measurements
+) -> list[float]:
     """Do this worker's end of a pair's transfer; return what it measured."""
     if step.kind == "trips":
-        return _trips(connection, pair[SOURCE] == rank)
+        return _trips(sockets[1], pair[SOURCE] == rank)
+    is_alone = step.kind == "pair"
+    count = step.streams if is_alone else measured.streams[pair]
+    side_by_side = [sockets[number] for number in range(1, count + 1)]
+    echo = sockets[lines.ECHO] if is_alone else None
     seconds, most_bytes = limits(step, measured)
     if pair[SOURCE] == rank:
-        transfers.send_stream(connection, seconds, most_bytes)
-        return []
-    samples = transfers.receive_stream(connection)
+        sent = lines.send(side_by_side, echo, seconds, most_bytes)
+        return list(sent) if is_alone else []
+    samples = lines.receive(side_by_side, echo)
     round_trip_s = measured.trips[min(pair), max(pair)].least_s
-    return [transfers.steady_rate(samples, seconds, round_trip_s, _PARTS if step.kind == "pair" else 1)]
+    # What was lost comes a round trip later, with all that came meanwhile: such a burst must not fill a part.
+    parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS) if is_alone else 1
+    rate = transfers.steady_rate(samples, seconds, round_trip_s, parts)
+    return [rate, samples[-1][1]] if is_alone else [rate]
 
 
 def _trips(connection: socket.socket, is_first: bool) -> list[float]:
@@ -276,5 +324,6 @@ def _reason(error: OSError | EOFError) -> str:
 
 
 def _report_key(step: Step, pair: Pair, rank: int) -> Pair:
-    """Return the pair under which a worker reports: both ends report round trips, each with its own rank first."""
-    return pair[::-1] if step.kind == "trips" and pair[SOURCE] != rank else pair
+    """Return the pair under which a worker reports: of round trips with its own rank first, else with it last."""
+    is_first = step.kind == "trips"
+    return pair if (pair[SOURCE] == rank) == is_first else pair[::-1]

@@ -2,15 +2,29 @@
 
 from typing import Any
 
+from treefold._core import format_time
 from treefold.importers import Document
 from treefold.importers.caps import Cap, cap_nodes
 from treefold.importers.document import make_document, make_link, make_node
 from treefold.probe.links import worker_names
 from treefold.probe.measuring import CAPPED
-from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, expected_together, rate_at_once, rates_alone
+from treefold.probe.results import (
+    SOURCE,
+    TARGET,
+    Measurements,
+    Pair,
+    Try,
+    expected_together,
+    rate_at_once,
+    rates_alone,
+)
+from treefold.probe.transfers import RoundTrips
 
 _SHARED = 0.7
 """Pairs share bottlenecks if all of them at once carry less than this part of what pairs and nodes allow."""
+
+_BLOATED_S = 0.1
+"""A message waits long if it takes so many seconds more while its line is full, and more than twice as long."""
 
 _SHORT_TRIPS = 10
 """A transfer is too short if it takes fewer round trips than this."""
@@ -55,17 +69,36 @@ def _link(measured: Measurements, names: list[str], pair: Pair) -> dict[str, Any
         bandwidth_Bps=values["bandwidth_Bps"],
         latency_s=values["latency_s"],
         overhead_s=values["overhead_s"],
+        streams=measured.streams.get(pair),
     )
 
 
 def _link_values(measured: Measurements, pair: Pair) -> dict[str, float]:
     trips = measured.trips[min(pair), max(pair)]
-    return {
+    values = {
         "bandwidth_Bps": _digits(measured.rates[pair]),
         "latency_s": _digits(trips.least_s / 2, 3),
         "latency_median_s": _digits(trips.median_s / 2, 3),
         "overhead_s": _digits(measured.overheads_s[pair], 2),
     }
+    if pair in measured.streams:
+        loaded_s, retransmitted = _full(measured, pair)[2:]
+        values |= {
+            "streams": measured.streams[pair],
+            "loaded_latency_s": _digits(_loaded_latency_s(trips, loaded_s), 3),
+            "retransmitted": _digits(retransmitted, 2),
+        }
+    return values
+
+
+def _full(measured: Measurements, pair: Pair) -> Try:
+    """Return the transfer of a pair that filled the line best."""
+    return max(measured.tries[pair].values(), key=lambda each: each.rate_Bps)
+
+
+def _loaded_latency_s(trips: RoundTrips, loaded_s: float) -> float:
+    """Return the latency one way while the line is full in that direction only, as during the loaded round trip."""
+    return trips.median_s / 2 + max(loaded_s - trips.median_s, 0.0)
 
 
 def _digits(value: float, digits: int = 4) -> float:
@@ -131,6 +164,7 @@ def _notes(measured: Measurements) -> list[str]:
             f"all pairs at once carry {share:.0%} of what pairs and nodes carry alone: pairs share links that plans do "
             "not know (if you know the direct links, list them in a file of links), or processors are too busy"
         )
+    notes += _notes_of_buffers(measured)
     short = [
         pair for pair in sorted(measured.rates) if _duration_s(measured, pair) < _SHORT_TRIPS * _trip_s(measured, pair)
     ]
@@ -142,6 +176,24 @@ def _notes(measured: Measurements) -> list[str]:
             "at full speed; allow more bytes or seconds"
         )
     return notes
+
+
+def _notes_of_buffers(measured: Measurements) -> list[str]:
+    """Return a remark on lines on which messages wait long behind others (bufferbloat)."""
+    idle_s = {pair: measured.trips[min(pair), max(pair)].median_s / 2 for pair in sorted(measured.streams)}
+    loaded_s = {pair: _link_values(measured, pair)["loaded_latency_s"] for pair in idle_s}
+    slow = [pair for pair in idle_s if loaded_s[pair] - idle_s[pair] > _BLOATED_S and loaded_s[pair] > 2 * idle_s[pair]]
+    if not slow:
+        return []
+    worst = max(slow, key=lambda pair: loaded_s[pair] - idle_s[pair])
+    source, target = (measured.workers[rank]["name"] for rank in worst)
+    more = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
+    times = f"{format_time(loaded_s[worst])} while the line is full, and {format_time(idle_s[worst])} while it is idle"
+    return [
+        f"{source} -> {target}{more}: a message takes {times}: it waits in a large buffer (bufferbloat), so small "
+        "all-reduces beside others, and all other traffic there, are slow; turn on fair queueing (fq_codel or CAKE) "
+        "in front of the narrow line, or choose BBR as TCP's congestion control"
+    ]
 
 
 def _duration_s(measured: Measurements, pair: Pair) -> float:

@@ -1,7 +1,7 @@
 """The measurements of a probe, and what they say of nodes whose links are used at the same time."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from treefold.probe.transfers import RoundTrips
 
@@ -10,6 +10,23 @@ Pair = tuple[int, int]
 
 SOURCE, TARGET = 0, 1
 """The ends of a pair."""
+
+
+class Try(NamedTuple):
+    """A transfer of a pair alone, over some number of TCP streams side by side.
+
+    Attributes:
+        rate_Bps: The rate of all streams together, in bytes per second.
+        sent_bytes: How many bytes were sent.
+        loaded_s: The median round trip of small messages while the line was full, in seconds.
+        retransmitted: The share of segments that were sent again.
+
+    """
+
+    rate_Bps: float
+    sent_bytes: int
+    loaded_s: float
+    retransmitted: float
 
 
 @dataclass
@@ -30,6 +47,9 @@ class Measurements:
         ingress: For each worker that receives from several others, by its number: its rate from all of them at once.
         together: The rate of each pair when all pairs send at once; empty if a single pair was measured in a single
             direction.
+        tries: The transfers of each pair alone, as `Try(rate_Bps, sent_bytes, loaded_s, retransmitted)`, by the number
+            of streams.
+        streams: The fewest TCP streams of each pair that carry its rate.
 
     Example:
         >>> from treefold import probe
@@ -47,6 +67,13 @@ class Measurements:
     egress: dict[int, float] = field(default_factory=dict)
     ingress: dict[int, float] = field(default_factory=dict)
     together: dict[Pair, float] = field(default_factory=dict)
+    tries: dict[Pair, dict[int, Try]] = field(default_factory=dict)
+    streams: dict[Pair, int] = field(default_factory=dict)
+
+
+def sent_bytes(measured: Measurements, pair: Pair) -> int:
+    """Return how many bytes the transfers of a pair alone have sent so far."""
+    return sum(each.sent_bytes for each in measured.tries.get(pair, {}).values())
 
 
 def rates_alone(measured: Measurements, rank: int, end: int) -> list[float]:

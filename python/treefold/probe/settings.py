@@ -14,7 +14,8 @@ class Settings:
 
     Attributes:
         seconds: The approximate time of all measurements together, in seconds; by default each transfer takes one
-            second. A transfer takes 0.1 to 5 s; a time that leaves less than 0.1 s for each is refused.
+            second. A transfer takes 0.1 to 5 s; a time that leaves less than 0.1 s for each is refused. Lines that one
+            TCP stream does not fill take a few transfers more.
         most_bytes: The maximum number of bytes that all workers send together, by default 64 GiB; each transfer needs
             at least 1 MiB.
         parallel: Whether pairs that share no worker are measured at the same time.

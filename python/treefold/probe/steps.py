@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 from treefold._core import format_size
 from treefold.errors import TreefoldError
-from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, expected_together
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, expected_together, sent_bytes
 from treefold.probe.settings import Settings
 
 _TRANSFER_S = 1.0
 _LEAST_TRANSFER_S, _MOST_TRANSFER_S = 0.1, 5.0
 _ROUND_TRIPS_S = 0.3
 """How many seconds the round trips of a round take."""
+_TRIPS_OF_SEVERAL = 20
+"""A transfer over several streams takes so many round trips at least, as it takes them a while to share a line."""
 _TRANSFERS_OF = {"trips": 0, "pair": 1, "egress": 2, "ingress": 2, "together": 1}
 """How many transfers, one after another, a step of each kind takes if each node looks capped and is measured again."""
 
@@ -23,6 +25,8 @@ class Step(NamedTuple):
     kind: str
     """The measurement: `trips`, `pair`, `egress`, `ingress` or `together`."""
     pairs: list[Pair]
+    streams: int = 1
+    """How many TCP streams a transfer of the kind `pair` has; the others have as many as each pair needs."""
 
 
 class Budget(NamedTuple):
@@ -101,7 +105,8 @@ def cost(measured: Measurements, pairs: list[Pair], steps: list[Step]) -> str:
     total_s = count * measured.transfer_s + _trips_s(steps)
     each = f"{measured.transfer_s:.2g} s or {format_size(measured.most_transfer_bytes)}"
     pairs_text = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''}"
-    return f"{pairs_text}, at most {count} transfers of {each}: {total_s:.0f} s or less"
+    transfers = f"{pairs_text}, at most {count} transfers of {each}: {total_s:.0f} s or less"
+    return f"{transfers}, and more for lines that one TCP stream does not fill"
 
 
 def _trips_s(steps: list[Step]) -> float:
@@ -121,4 +126,10 @@ def limits(step: Step, measured: Measurements) -> Budget:
         rate = min(sum(rates), 2 * max(rates))
     elif step.kind == "together":
         rate = expected_together(measured)
-    return Budget(min(seconds, most_bytes / rate) if rate else seconds, most_bytes // len(step.pairs))
+    each = most_bytes // len(step.pairs)
+    if step.kind == "pair":
+        each = min(each - sent_bytes(measured, pair) for pair in step.pairs)
+    if step.streams > 1:
+        long_s = _TRIPS_OF_SEVERAL * max(measured.trips[min(pair), max(pair)].least_s for pair in step.pairs)
+        seconds = max(seconds, min(long_s, _MOST_TRANSFER_S))
+    return Budget(min(seconds, most_bytes / rate) if rate else seconds, each)

@@ -66,11 +66,16 @@ def ping(connection: socket.socket) -> RoundTrips:
         sent = time.perf_counter()
         enough = len(times) + 1 >= _LEAST_PINGS and sent - start > _PINGS_S
         last = enough or len(times) + 1 == _MOST_PINGS
-        connection.sendall((_LAST if last else _MORE) * _PING_BYTES)
-        receive_exactly(connection, _PING_BYTES)
+        echo(connection, last)
         times.append(time.perf_counter() - sent)
         if last:
             return RoundTrips(min(times), statistics.median(times))
+
+
+def echo(connection: socket.socket, last: bool) -> None:
+    """Send one small message and wait until it comes back; `last` ends the partner's `answer_pings`."""
+    connection.sendall((_LAST if last else _MORE) * _PING_BYTES)
+    receive_exactly(connection, _PING_BYTES)
 
 
 def answer_pings(connection: socket.socket) -> None:

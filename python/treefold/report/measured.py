@@ -55,15 +55,28 @@ def probe_table(probed: Mapping[str, Any]) -> str:
 
 def _pairs(links: list[dict[str, Any]]) -> str:
     by_ends = {(link["source"], link["target"]): link for link in links}
-    rows = [["pair", "", "latency", "->", "<-", "overhead"], ["", "", "(one way)", "(rate)", "(rate)", "(per message)"]]
+    rows = [
+        ["pair", "", "latency", "loaded", "->", "<-", "streams", "overhead"],
+        ["", "", "(one way)", "(line full)", "(rate)", "(rate)", "", "(per message)"],
+    ]
     shown: set[tuple[str, str]] = set()
     for (source, target), link in by_ends.items():
         if (target, source) in shown:
             continue
         shown.add((source, target))
-        back = by_ends.get((target, source))
-        rates = [format_bandwidth(each["bandwidth_Bps"]) if each else "-" for each in (link, back)]
-        rows.append([source, target, format_time(link["latency_s"]), *rates, format_time(link["overhead_s"])])
+        both = (link, by_ends.get((target, source)))
+        measured = [each for each in both if each]
+        rows.append(
+            [
+                source,
+                target,
+                format_time(link["latency_s"]),
+                format_time(max(each["loaded_latency_s"] for each in measured)),
+                *(format_bandwidth(each["bandwidth_Bps"]) if each else "-" for each in both),
+                str(max(each["streams"] for each in measured)),
+                format_time(link["overhead_s"]),
+            ]
+        )
     return align(rows, left={0, 1})
 
 

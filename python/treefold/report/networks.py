@@ -87,4 +87,5 @@ def _links(links: Sequence[Link]) -> list[list[str]]:
 
 def _values(link: Link) -> list[str]:
     overhead = f"overhead {format_time(link.overhead_s)}" if link.overhead_s else ""
-    return [format_bandwidth(link.bandwidth_Bps), format_time(link.latency_s), overhead]
+    streams = "" if link.streams is None else f"{link.streams} stream{'' if link.streams == 1 else 's'}"
+    return [format_bandwidth(link.bandwidth_Bps), format_time(link.latency_s), overhead, streams]

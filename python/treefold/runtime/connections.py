@@ -14,8 +14,9 @@ class Connections(NamedTuple):
         operation_s: If an operation over TCP takes more seconds than this, all workers give it up, even if all of them
             answer; None sets no limit.
         streams: How many TCP streams side by side join two workers, from 1 to 256. By default it is what
-            TREEFOLD_STREAMS says, or else as many as the line holds data for: its bandwidth times its round trip, over
-            what the kernel lets one stream have under way. Of two workers that differ, the one that calls decides: the
+            TREEFOLD_STREAMS says, or else what the network tells of its links (`Link.streams`), or else as many as the
+            line holds data for: its bandwidth times its round trip, over what the kernel lets one stream have under
+            way. Of two workers that differ, the one that calls decides: the
             higher rank, unless only the lower one can.
 
     Example:

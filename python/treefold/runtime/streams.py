@@ -1,10 +1,11 @@
 """Says how many TCP streams side by side a connection needs.
 
 A stream has at most as many bytes under way as the kernel grants its socket. A line that holds more, because it is long
-and fast, needs several. The line holds its bandwidth times its round trip, as the plan's network tells them.
+and fast, needs several. The line holds its bandwidth times its round trip, as the plan's network tells them. Where the
+network tells how many streams fill a link, as `treefold probe` has measured it, that counts: on a line that loses
+packets it is more.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,26 +50,36 @@ def streams_of(plan: Plan, rank: int) -> dict[int, int]:
 
     """
     columns = plan.columns()
-    holds, granted = _held_bytes(plan, columns), granted_bytes()
     needed: dict[int, int] = {}
-    ends = zip(columns["lane_source"].tolist(), columns["lane_target"].tolist(), holds.tolist(), strict=True)
-    for source, target, held in ends:
+    counts = _counts(plan, columns).tolist()
+    for source, target, count in zip(
+        columns["lane_source"].tolist(), columns["lane_target"].tolist(), counts, strict=True
+    ):
         if rank in (source, target):
             peer = target if source == rank else source
-            count = min(max(math.ceil(_MARGIN * held / granted), 1), MOST)
             needed[peer] = max(needed.get(peer, 1), count)
     return needed
 
 
-def _held_bytes(plan: Plan, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the bytes that each lane of a plan holds in a round trip, at the rate of its slowest link."""
+def _counts(plan: Plan, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return how many streams each lane of a plan needs.
+
+    A lane needs the streams of the link of its route that was measured with most. If it has latency beyond that of one
+    measured link, it also needs those for what it holds in a round trip at the rate of its slowest link.
+    """
     _, _, bandwidth_Bps = plan.topology.link_columns()
-    latency_s = np.array([link.latency_s for link in plan.topology.links()])
+    of_links = plan.topology.links()
+    latency_s = np.array([link.latency_s for link in of_links])
+    told = np.array([link.streams or 0 for link in of_links], np.int64)
     starts, links = columns["lane_start"][:-1].astype(np.int64), columns["lane_links"]
     if not len(starts):
-        return np.zeros(0)
-    rate = np.minimum.reduceat(bandwidth_Bps[links], starts)
-    return np.asarray(rate * 2 * np.add.reduceat(latency_s[links], starts))
+        return np.zeros(0, np.int64)
+    whole_s = np.add.reduceat(latency_s[links], starts)
+    held = np.minimum.reduceat(bandwidth_Bps[links], starts) * 2 * whole_s
+    counted = np.clip(np.ceil(_MARGIN * held / granted_bytes()), 1, MOST).astype(np.int64)
+    measured = np.maximum.reduceat(told[links], starts)
+    is_measured = (measured > 0) & (np.maximum.reduceat(np.where(told > 0, latency_s, 0.0)[links], starts) >= whole_s)
+    return np.where(is_measured, measured, np.maximum(counted, measured))
 
 
 def granted_bytes() -> float:

@@ -217,6 +217,7 @@ mod tests {
             bandwidth: Bandwidth::known(0.1 + random.unit()),
             latency: Time::ZERO,
             overhead: Time::ZERO,
+            streams: None,
         };
         let links = ends.into_iter().map(&mut link).collect();
         let named = |node: u32| {

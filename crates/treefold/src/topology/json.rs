@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Abilities, Kind, Link, Node, NodeId, Position, Shape, Topology};
+use super::{Abilities, Kind, Link, Node, NodeId, Position, Shape, Streams, Topology};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::units::{Bandwidth, Time};
@@ -59,6 +59,8 @@ struct LinkDocument {
     latency_s: f64,
     #[serde(default, skip_serializing_if = "is_default")]
     overhead_s: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    streams: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
     both_ways: bool,
 }
@@ -265,6 +267,7 @@ impl LinkDocument {
             bandwidth: link.bandwidth.bytes_per_second(),
             latency_s: link.latency.seconds(),
             overhead_s: link.overhead.seconds(),
+            streams: link.streams.map(|streams| streams.get().into()),
             both_ways: false,
         }
     }
@@ -282,6 +285,7 @@ impl LinkDocument {
             bandwidth: Bandwidth::new(self.bandwidth).map_err(at)?,
             latency: Time::from_seconds(self.latency_s).map_err(at)?,
             overhead: Time::from_seconds(self.overhead_s).map_err(at)?,
+            streams: self.streams.map(Streams::new).transpose().map_err(at)?,
         };
         let back = Link { source: link.target, target: link.source, ..link.clone() };
         links.push(link);

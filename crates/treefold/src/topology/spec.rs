@@ -69,7 +69,7 @@ impl Defaults {
     }
 
     pub fn link(&self, source: NodeId, target: NodeId) -> Link {
-        Link { source, target, bandwidth: self.bandwidth, latency: self.latency, overhead: Time::ZERO }
+        Link { source, target, bandwidth: self.bandwidth, latency: self.latency, overhead: Time::ZERO, streams: None }
     }
 
     pub fn both_ways(&self, a: NodeId, b: NodeId) -> [Link; 2] {

@@ -96,7 +96,7 @@ fn seconds(seconds: f64) -> Time {
 fn link(source: u32, target: u32, bandwidth: f64) -> Link {
     let (source, target) = (NodeId(source), NodeId(target));
     let bandwidth = Bandwidth::known(bandwidth * UNIT as f64);
-    Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO }
+    Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO, streams: None }
 }
 
 /// Accelerators in a one-way line with links of these bandwidths, and one link back to hold them together.

@@ -24,7 +24,7 @@ fn network(random: &mut Random) -> Topology {
         let bandwidth = Bandwidth::known((1 + random.below(9)) as f64 * 1e9);
         let latency = Time::from_picoseconds(1_000_000 * (1 + random.below(5)));
         let (source, target) = (NodeId(source), NodeId(target));
-        let link = Link { source, target, bandwidth, latency, overhead: Time::ZERO };
+        let link = Link { source, target, bandwidth, latency, overhead: Time::ZERO, streams: None };
         links.extend([link.clone(), Link { source: target, target: source, ..link }]);
     }
     Topology::new("random", accelerators(ranks), links, None, Shape::General).unwrap()
@@ -135,7 +135,7 @@ fn figure_2() -> Topology {
     let link = |source, target, bandwidth| {
         let bandwidth = Bandwidth::known(bandwidth);
         let (source, target) = (NodeId(source), NodeId(target));
-        Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO }
+        Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO, streams: None }
     };
     let links = cables.iter().flat_map(|&(a, b, capacity)| [link(a, b, capacity), link(b, a, capacity)]).collect();
     Topology::new("figure 2", accelerators(4), links, None, Shape::General).unwrap()

@@ -33,6 +33,7 @@ fn line(count: u32, latency_ns: u64) -> Arc<Topology> {
         bandwidth: Bandwidth::known(16e9),
         latency: Time::from_picoseconds(latency_ns * 1000),
         overhead: Time::ZERO,
+        streams: None,
     };
     let links = (1..count).flat_map(|node| [link(node - 1, node), link(node, node - 1)]).collect();
     Arc::new(Topology::new("line", accelerators(count), links, None, Shape::General).unwrap())
@@ -136,6 +137,7 @@ fn unequal_links_have_their_own_flit_times() {
                 bandwidth: Bandwidth::known(bandwidth),
                 latency: Time::ZERO,
                 overhead: Time::ZERO,
+                streams: None,
             });
         }
         let topology = Arc::new(Topology::new("pair", accelerators(2), links, None, Shape::General).unwrap());

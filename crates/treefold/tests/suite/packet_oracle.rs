@@ -196,7 +196,8 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
         let latency = Time::from_picoseconds([0, 1_000, 7_000, 20_000][random.below(4) as usize]);
         let overhead = Time::from_picoseconds([0, 0, 0, 5_000][random.below(4) as usize]);
         for (source, target) in [(a, b), (b, a)] {
-            links.push(Link { source: NodeId(source), target: NodeId(target), bandwidth, latency, overhead });
+            let (source, target) = (NodeId(source), NodeId(target));
+            links.push(Link { source, target, bandwidth, latency, overhead, streams: None });
         }
     };
     for node in 1..count {

@@ -33,6 +33,8 @@ pub use stream::{BURST, Stream};
 const MIN_UNSENT: usize = 128 << 10;
 /// The most bytes that the kernel keeps unsent on a stream.
 const MAX_UNSENT: usize = 512 << 10;
+/// So many streams keep as much unsent as one.
+const FEW: usize = 4;
 /// The most bytes of frames of later operations that are kept, so that control messages behind them can be read. Peers
 /// send little ahead; only a peer that sends to ranks which have long stopped reading reaches the limit.
 const EARLY: u64 = 4 << 20;
@@ -98,10 +100,12 @@ impl Connection {
         self.streams.iter().all(Stream::is_near)
     }
 
-    /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent.
+    /// Begins an operation with messages of about `message` bytes, of which the kernel keeps two unsent. Each of many
+    /// streams keeps less, as what waits on a slow one could have gone over another.
     pub(super) fn begin_operation(&mut self, message: usize) -> io::Result<()> {
         self.probe.iter_mut().for_each(Probe::stop);
-        self.limit_unsent((2 * message).clamp(MIN_UNSENT, MAX_UNSENT))
+        let unsent = (2 * message).clamp(MIN_UNSENT, MAX_UNSENT);
+        self.limit_unsent(unsent * FEW / self.streams.len().max(FEW))
     }
 
     /// Begins a probe, of which the kernel keeps little unsent.

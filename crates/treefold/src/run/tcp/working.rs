@@ -95,7 +95,7 @@ impl Mesh {
         let mut flight = Flight::new(self.sequence, signature, &program.peers, self.connections.len(), waits);
         flight.failure = self.announce_begin(program, signature).err();
         if self.flights.is_empty() {
-            self.vigil = Vigil::new();
+            (self.vigil.last_moved, self.vigil.has_pinged) = (Instant::now(), false);
         }
         self.flights.push_back(flight);
     }

@@ -38,6 +38,7 @@ pub fn link(source: u32, target: u32) -> Link {
         bandwidth: Bandwidth::known(1e9),
         latency: Time::from_picoseconds(1_000_000),
         overhead: Time::ZERO,
+        streams: None,
     }
 }
 

@@ -82,7 +82,8 @@ impl Wish {
             let (latency, overhead) = self.delays[links.len() % self.delays.len()];
             let (latency, overhead) = (Time::from_picoseconds(latency), Time::from_picoseconds(overhead));
             let (source, target) = (NodeId(source), NodeId(target));
-            let link = Link { source, target, bandwidth: Bandwidth::known(bandwidth), latency, overhead };
+            let bandwidth = Bandwidth::known(bandwidth);
+            let link = Link { source, target, bandwidth, latency, overhead, streams: None };
             let back = Link { source: target, target: source, ..link.clone() };
             links.extend((source != target).then_some(link));
             links.extend((source != target && cable).then_some(back));

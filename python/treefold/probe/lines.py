@@ -1,0 +1,109 @@
+"""Measures one direction of a line: TCP streams side by side, and beside them how long a small message takes.
+
+A pair of workers has one connection for echoes and several for streams. Each function has a partner that the other end
+calls at the same time. One stream carries no more in a round trip than the kernels let it have under way, and little on
+a line that loses packets: about a segment in each round trip over the root of the share that is lost (Mathis et al.,
+"The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997). Several carry the sum.
+"""
+
+import socket
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from heapq import merge
+from itertools import pairwise
+from typing import NamedTuple
+
+from treefold.probe import transfers
+from treefold.probe.transfers import Samples
+
+ECHO = 0
+"""The number of a pair's connection for echoes; streams are numbered from 1."""
+_PAUSE_S = 0.01
+_RETRANSMITTED_AT, _SENT_AT = 100, 156
+"""Where Linux's `struct tcp_info` counts segments: those sent again, and all with data."""
+
+
+class Sent(NamedTuple):
+    """The measurements of a sender."""
+
+    loaded_s: float
+    """The median round trip of small messages while the line was full, in seconds."""
+    retransmitted: float
+    """The share of segments that were sent again."""
+
+
+def send(streams: Sequence[socket.socket], echo: socket.socket | None, seconds: float, most_bytes: int) -> Sent:
+    """Send on all streams as fast as they take it, until the time is over or `most_bytes` are sent on all together."""
+    before = _segments(streams)
+    is_over = threading.Event()
+    with _beside(len(streams)) as pool:
+        echoes = None if echo is None else pool.submit(_ping_until, echo, is_over)
+        try:
+            share = most_bytes // len(streams)
+            others = [pool.submit(transfers.send_stream, stream, seconds, share) for stream in streams[1:]]
+            transfers.send_stream(streams[0], seconds, share)
+            for other in others:
+                other.result()
+        finally:
+            is_over.set()
+        loaded_s = 0.0 if echoes is None else echoes.result()
+    again, sent = (after - first for after, first in zip(_segments(streams), before, strict=True))
+    return Sent(loaded_s, again / sent if sent > 0 else 0.0)
+
+
+def receive(streams: Sequence[socket.socket], echo: socket.socket | None) -> Samples:
+    """Receive the partner's `send`; return the samples of all streams together."""
+    with _beside(len(streams)) as pool:
+        echoes = None if echo is None else pool.submit(transfers.answer_pings, echo)
+        others = [pool.submit(transfers.receive_stream, stream) for stream in streams[1:]]
+        samples = [transfers.receive_stream(streams[0]), *(other.result() for other in others)]
+        if echoes is not None:
+            echoes.result()
+    return samples[0] if len(samples) == 1 else together(samples)
+
+
+@contextmanager
+def _beside(streams: int) -> Iterator[ThreadPoolExecutor]:
+    """Give threads for the echoes and for all streams but the first, which the caller's thread serves."""
+    with ThreadPoolExecutor(streams) as pool:
+        yield pool
+
+
+def together(samples: Sequence[Samples]) -> Samples:
+    """Return the samples of the sum of several streams."""
+    steps = ([(at, bytes_ - before) for (_, before), (at, bytes_) in pairwise(each)] for each in samples)
+    summed: Samples = [(min(each[0][0] for each in samples), 0)]
+    for at, more in merge(*steps):
+        summed.append((at, summed[-1][1] + more))
+    return summed
+
+
+def _ping_until(echo: socket.socket, is_over: threading.Event) -> float:
+    """Send small messages, one after another, until `is_over`; return the median round trip of the later half."""
+    times: list[float] = []
+    while True:
+        last = is_over.wait(_PAUSE_S)
+        start = time.perf_counter()
+        transfers.echo(echo, last)
+        times.append(time.perf_counter() - start)
+        if last:
+            # The buffers fill in the first half; the last message may find them empty again.
+            return statistics.median(times[len(times) // 2 : -1] or times)
+
+
+def _segments(streams: Sequence[socket.socket]) -> tuple[int, int]:
+    """Return how many segments the kernel has sent again on these streams, and how many it has sent with data."""
+    if not hasattr(socket, "TCP_INFO"):
+        return 0, 0
+    infos = [stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SENT_AT + 4) for stream in streams]
+    infos = [info for info in infos if len(info) == _SENT_AT + 4]
+    return _sum(infos, _RETRANSMITTED_AT), _sum(infos, _SENT_AT)
+
+
+def _sum(infos: Sequence[bytes], place: int) -> int:
+    return sum(struct.unpack_from("=I", info, place)[0] for info in infos)
