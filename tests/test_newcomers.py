@@ -1,17 +1,15 @@
 """Workers that come to a running group, or come back to it, are taken in between two operations."""
 
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 
-import treefold
-from treefold import TreefoldError, runtime
+from treefold import runtime
 from treefold.rendezvous.sockets import free_port
 
+OPEN = runtime.Connections(newcomers=True, silence_s=5.0, dead_after_s=2.0)
 WORD = "a word of this test"
 
 
@@ -32,7 +30,7 @@ class Site:
     def join(self, rank, size, name=None, **options):
         meeting = self.meet(rank, size, name)
         try:
-            return runtime.join(meeting, newcomers=True, **{**self.options, **options})
+            return runtime.join(meeting, connections=OPEN, **{**self.options, **options})
         finally:
             meeting.close()
 

@@ -120,14 +120,8 @@ def from_master(
     credentials = own_credentials()
     own_address, name = listening_address(interface), own_name(credentials)
     at_port = listening_port(own_port)
-    enter = _serve if rank == 0 else _join
-    connection = enter(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job))
-    door = Door(address, port, word_bytes(_job(job).word), credentials)
-    own_address = own_address or connection.address
-    meeting = Rendezvous(
-        rank, size, name, connection.gather, connection.close, own_address, door.secret, credentials, at_port, door
-    )
-    meeting._hand_over, meeting._line = connection.hand_over, connection.line
+    meeting = _met(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job), own_address)
+    meeting.port = at_port
     if meeting._line is not None:
         return meeting
     try:
@@ -135,6 +129,16 @@ def from_master(
     except BaseException:
         meeting.close()
         raise
+    return meeting
+
+
+def _met(member: _Member, job: _Job, own_address: str | None) -> Rendezvous:
+    """Return the rendezvous of a worker, which serves the others as worker 0 or calls worker 0."""
+    made = (_serve if member.rank == 0 else _join)(member, job)
+    door = Door(member.address, member.port, word_bytes(job.word), member.credentials)
+    meeting = Rendezvous(member.rank, member.size, member.name, made.gather, made.close, own_address or made.address)
+    meeting._secret, meeting._credentials, meeting._door = door.secret, door.credentials, door
+    meeting._hand_over, meeting._line = made.hand_over, made.line
     return meeting
 
 
@@ -238,7 +242,7 @@ def _late(connection: socket.socket, rank: int) -> _Connection:
     def gather(_: bytes) -> list[bytes]:
         raise TreefoldError(
             f"worker {rank}: the group at this MASTER_ADDR and MASTER_PORT runs already, and newcomers come to it with "
-            "runtime.join(..., is_open=True); start all workers together otherwise, or choose another MASTER_PORT"
+            "runtime.Connections(newcomers=True); start all workers together otherwise, or choose another MASTER_PORT"
         )
 
     return _Connection(gather, line.close, address, line=line)

@@ -34,7 +34,7 @@ def admit(group: Group) -> Group:
     has the algorithm and options of the group's first one; plans that were given to `Group.serve` are forgotten.
 
     Args:
-        group: A group that was joined with `newcomers=True`. Another one takes its place once this returns that.
+        group: A group that was joined with `Connections(newcomers=True)`. Another one takes its place once this returns that.
 
     Raises:
         TreefoldError: If the group is closed, or closed to newcomers.
@@ -44,7 +44,8 @@ def admit(group: Group) -> Group:
 
         >>> import numpy as np
         >>> from treefold import runtime
-        >>> group = runtime.join(runtime.from_environment(), newcomers=True)
+        >>> connections = runtime.Connections(newcomers=True)
+        >>> group = runtime.join(runtime.from_environment(), connections=connections)
         >>> for step in range(3):
         ...     group.all_reduce(np.ones(2))
         ...     if (now := runtime.admit(group)) is not group:
@@ -55,7 +56,7 @@ def admit(group: Group) -> Group:
 
     """
     if group.membership is None:
-        raise TreefoldError("the group is closed to newcomers; join it with newcomers=True on all workers")
+        raise TreefoldError("the group is closed to newcomers; join it with Connections(newcomers=True) on all workers")
     return group.membership.admit()
 
 
@@ -95,6 +96,16 @@ def reopen(meeting: Rendezvous, group: Group, before: Membership) -> None:
         group.membership = Membership(group, before.terms, before.door)
 
 
+def retired(group: Group) -> Group:
+    """Return the last group to which this worker has to go over, which takes in nobody any more."""
+    if group.membership is None:
+        return group
+    following = group.membership.caught_up()  # as those may have done who have not noticed the loss
+    if following.membership is not None:
+        following.membership.retire()
+    return following
+
+
 def _open(meeting: Rendezvous, group: Group, offer: Terms, reception: Reception | None = None) -> None:
     """Open a group on worker 0's terms; newcomers call its reception, or it begins to listen."""
     listening = all_or_none(meeting, lambda: None if meeting.rank else reception or _reception(meeting))
@@ -113,7 +124,7 @@ def _reception(meeting: Rendezvous) -> Reception:
     if door is None:
         raise TreefoldError(
             "only workers that meet at MASTER_ADDR and MASTER_PORT, without torchrun and mpiexec, can be open to "
-            "newcomers; start them so, or drop newcomers=True"
+            "newcomers; start them so, or drop newcomers=True from their Connections"
         )
     hand_over, meeting._hand_over = meeting._hand_over, None
     return Reception(hand_over() if hand_over else listen(door.address, door.port, "worker 0 of the group"), door)

@@ -52,7 +52,6 @@ def form(
     connections: Connections = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
-    newcomers: bool = False,
 ) -> Group:
     """Connect workers that have agreed on plans; the other arguments, the result and the errors are those of `join`."""
     check_adapt(adapt)
@@ -62,8 +61,10 @@ def form(
         "name": meeting.name,
         "number": challenge.number(),
         "tls": meeting._credentials is not None,
-        "newcomers": newcomers,
+        "newcomers": connections.newcomers,
     }
+    if connections.newcomers and engine is not None:
+        raise TreefoldError("newcomers come over TCP only, and an engine was given; drop one of the two")
     hellos = validation.exchange(meeting.exchange, hello, _HELLO)
     _check_tls([hello["tls"] for hello in hellos], engine is None)
     _check_open([hello["newcomers"] for hello in hellos])
@@ -137,8 +138,8 @@ def _check_open(are: Sequence[bool]) -> None:
     if any(are) and not all(are):
         some_not = some([str(worker) for worker, is_open in enumerate(are) if not is_open], 8)
         raise TreefoldError(
-            f"some workers open the group to newcomers, and others (worker {some_not}) do not; give all of them the "
-            "same newcomers"
+            f"some workers open the group to newcomers, and others (worker {some_not}) do not; give all of "
+            "them Connections(newcomers=True), or none"
         )
 
 

@@ -34,7 +34,7 @@ class Host(Membership):
         self._owns_reception, self._takes_one = True, False
         """Whether newcomers wait for this group, and whether it takes one at a time, as several did not come in."""
         self._newcomers: list[Newcomer] = []
-        """Those that the next group takes in."""
+        """The newcomers that the next group takes in."""
         self._lines: list[Line] = []
         """The lines to all other workers of a group that forms."""
 

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from treefold import checks
 from treefold._core import Plan, Topology
 from treefold.checks import DEFAULT_SIZE_BYTES
-from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous, local
 from treefold.runtime.admitting import enter, open_first
 from treefold.runtime.agreement import agreed_plans
@@ -30,7 +29,6 @@ def join(
     connections: Connections = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
-    newcomers: bool = False,
     **options: Any,
 ) -> Group:
     """Join the other workers, to run a plan with them; all workers call this together.
@@ -42,16 +40,14 @@ def join(
         network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
             a file. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
-        connections: How the workers are connected, and how long they wait for each other.
+        connections: How the workers are connected, and how long they wait for each other; and whether newcomers may
+            come later. A newcomer gets the plan, the network and `adapt` of the group, whatever it is given here.
         engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
             `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
             or `auto`, with the algorithm that is then the fastest. An operation then ends on all workers or on none;
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
             switches; node caps are switches, too, and `treefold.topology(file, node_cap="none")` leaves them out.
-        newcomers: Whether workers may come later, or come back, which `admit` lets in: True on all workers, which meet
-            at MASTER_ADDR and MASTER_PORT over TCP. Where such a group runs already, this worker is a newcomer: the
-            call returns when the group lets it in, and the plan, the network and `adapt` are the group's.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), fields of
             `treefold.PlannerOptions`, and the `wire` type of later calls, so that `auto` counts the bytes that cross
             lines. The plan is for all-reduce, and the group makes those of other collectives when they are called, so
@@ -79,15 +75,11 @@ def join(
         >>> meeting.close()
 
     """
-    if newcomers and engine is not None:
-        raise TreefoldError("newcomers come over TCP only, and an engine was given; drop one of the two")
-    if meeting._line is not None:
-        if not newcomers:
-            meeting.exchange(b"")  # which says that the group runs already
+    if meeting._line is not None and connections.newcomers:
         return enter(meeting, connections)
     agreed = agreed_plans(meeting, plan, network, size_bytes, options, _crossing(options.pop("wire", None)))
-    group = form(meeting, agreed, connections, engine, adapt, newcomers)
-    if newcomers:
+    group = form(meeting, agreed, connections, engine, adapt)
+    if connections.newcomers:
         open_first(meeting, group, is_assumed=plan is None and network is None)
     if agreed.given is not None:
         group.serve(agreed.given)

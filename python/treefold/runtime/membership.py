@@ -70,7 +70,7 @@ def formed(
 ) -> Formed:
     """Form a group with newcomers over the lines to worker 0, which has the plan and makes the offer."""
     agreed = AgreedPlans(shared_plan(meeting, plan))
-    group = form(meeting, agreed, connections, adapt=adapt, newcomers=True)
+    group = form(meeting, agreed, connections, adapt=adapt)
     try:
         terms = agreed_terms(meeting, offer or Terms("", group.plan, False))
         meeting.exchange(b"")

@@ -13,7 +13,7 @@ from treefold.plans import replan
 from treefold.rendezvous import Rendezvous
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.adaptive import AdaptiveGroup
-from treefold.runtime.admitting import reopen
+from treefold.runtime.admitting import reopen, retired
 from treefold.runtime.agreement import AgreedPlans, check_options, shared_plan
 from treefold.runtime.faults import RankLostError
 from treefold.runtime.forming import form
@@ -66,10 +66,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
 
     """
     check_options({name: value for name, value in options.items() if name != "size_bytes"})
-    if group.membership is not None:
-        group = group.membership.caught_up()  # as those of the others have who saw no loss yet
-    if group.membership is not None:
-        group.membership.retire()
+    group = retired(group)
     transport = group.transport
     if not isinstance(transport, TcpTransport):
         raise TreefoldError("only a group over TCP can form a new one of those who are left; start the others again")
@@ -81,8 +78,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
         meeting = survivors.meeting(timeout_s)
         plan = all_or_none(meeting, lambda: _plan_of(group, survivors.left, options) if meeting.rank == 0 else None)
         adapt = group.adapt if isinstance(group, AdaptiveGroup) else False
-        agreed, is_open = AgreedPlans(shared_plan(meeting, plan)), group.membership is not None
-        new = form(meeting, agreed, transport.connections, adapt=adapt, newcomers=is_open)
+        new = form(meeting, AgreedPlans(shared_plan(meeting, plan)), transport.connections, adapt=adapt)
         if group.membership is not None:
             reopen(meeting, new, group.membership)
         return new
