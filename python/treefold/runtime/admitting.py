@@ -34,7 +34,8 @@ def admit(group: Group) -> Group:
     has the algorithm and options of the group's first one; plans that were given to `Group.serve` are forgotten.
 
     Args:
-        group: A group that was joined with `Connections(newcomers=True)`. Another one takes its place once this returns that.
+        group: A group that was joined with `Connections(newcomers=True)`, whose place another one takes once this
+            returns that.
 
     Raises:
         TreefoldError: If the group is closed, or closed to newcomers.

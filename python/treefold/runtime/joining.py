@@ -40,8 +40,8 @@ def join(
         network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
             a file. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
-        connections: How the workers are connected, and how long they wait for each other; and whether newcomers may
-            come later. A newcomer gets the plan, the network and `adapt` of the group, whatever it is given here.
+        connections: How the workers are connected, and whether newcomers may come. A newcomer's group has the plan, the
+            network and `adapt` that it has already.
         engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
             `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
