@@ -9,12 +9,13 @@ from treefold._core import Plan, Topology
 from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.rendezvous import Rendezvous, local
 from treefold.runtime.admitting import enter, open_first
-from treefold.runtime.agreement import agreed_plans
+from treefold.runtime.agreement import AgreedPlans, agreed_plans
 from treefold.runtime.arrays import WIRE_TYPES
 from treefold.runtime.connections import DEFAULT, Connections
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.forming import form
 from treefold.runtime.group import Group
+from treefold.runtime.tcp import TcpTransport
 
 _FLOAT_BYTES = 4
 _Result = TypeVar("_Result")
@@ -79,8 +80,13 @@ def join(
         return enter(meeting, connections)
     agreed = agreed_plans(meeting, plan, network, size_bytes, options, _crossing(options.pop("wire", None)))
     group = form(meeting, agreed, connections, engine, adapt)
-    if connections.newcomers:
-        open_first(meeting, group, is_assumed=plan is None and network is None)
+    return _opened(meeting, group, agreed, plan is None and network is None)
+
+
+def _opened(meeting: Rendezvous, group: Group, agreed: AgreedPlans, is_assumed: bool) -> Group:
+    """Return a group that has formed, with the plan that was given, and open to newcomers if its workers want that."""
+    if isinstance(group.transport, TcpTransport) and group.transport.connections.newcomers:
+        open_first(meeting, group, is_assumed)
     if agreed.given is not None:
         group.serve(agreed.given)
     return group
