@@ -93,7 +93,7 @@ def methods(each: object) -> set[str]:
     return called - INTERNAL.get(each.__name__, set()) if inspect.isclass(each) else set()
 
 
-INTERNAL = {"Group": {"unhandled"}}
+INTERNAL = {"Group": {"check_open", "keep", "messages", "settle", "succeed"}}
 """Methods of public classes that are public only for other modules of the package."""
 LISTING = (treefold, importers, planning, report, results, runtime, training, probe)
 WITHOUT_LISTING = (explanation_results, html, job_results, regions, schedule_tables, sizing, winner_results)

@@ -7,7 +7,7 @@ import pytest
 
 import treefold
 from treefold import TreefoldError, runtime
-from treefold.runtime import joining
+from treefold.runtime import forming
 from treefold.runtime.agreement import AgreedPlans
 
 RANKS = 3
@@ -22,7 +22,7 @@ def told(engine=None, spoil=lambda places: None) -> list[str]:
 
     def outcome(place):
         with pytest.raises(TreefoldError) as caught:
-            joining.form(place, AgreedPlans(plan), engine=engine and (lambda _: engine(place.rank)))
+            forming.form(place, AgreedPlans(plan), engine=engine and (lambda _: engine(place.rank)))
         return str(caught.value)
 
     start = time.monotonic()
@@ -53,7 +53,7 @@ def test_a_cost_that_cannot_be_measured(monkeypatch):
             return seconds
         raise TreefoldError("the cost of messages cannot be measured over loopback")
 
-    monkeypatch.setattr(joining, "message_cost", cost)
+    monkeypatch.setattr(forming, "message_cost", cost)
     assert all("cannot be measured over loopback" in each for each in told())
 
 

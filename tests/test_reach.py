@@ -11,7 +11,7 @@ from treefold import TreefoldError, runtime
 from treefold._core import Mesh
 from treefold.rendezvous.identity import listening_port
 from treefold.rendezvous.sockets import free_port, listen
-from treefold.runtime import joining
+from treefold.runtime import forming
 from treefold.runtime import tcp as calls
 
 LOOPBACK = "127.0.0.1"
@@ -74,7 +74,7 @@ def walled(monkeypatch):
                 made = Mesh(rank, *given)
                 return Walled(made, {"closed": closed, "silent": silent}[walls[rank]]) if rank in walls else made
 
-            monkeypatch.setattr(joining, "Mesh", mesh)
+            monkeypatch.setattr(forming, "Mesh", mesh)
             monkeypatch.setattr(calls, "CONNECT_S", 6.0)
 
         yield put

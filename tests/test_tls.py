@@ -17,7 +17,7 @@ from treefold import TreefoldError, certificates, environment, rendezvous, runti
 from treefold.rendezvous import server, tls
 from treefold.rendezvous.frames import receive_frame, send_frame
 from treefold.rendezvous.sockets import connect, free_port
-from treefold.runtime import joining
+from treefold.runtime import forming
 
 pytest.importorskip("cryptography")
 LOOPBACK = "127.0.0.1"
@@ -405,5 +405,5 @@ def test_survivors_keep_their_certificates(own, keys, network):
 def test_what_leaves_a_machine_unencrypted_is_warned_of(hosts, is_told):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        joining._warn_of_clear_text([f"{host}:4000" for host in hosts])
+        forming._warn_of_clear_text([f"{host}:4000" for host in hosts])
     assert [("is not encrypted when it leaves a machine" in str(each.message)) for each in told] == [True] * is_told

@@ -21,8 +21,8 @@ from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.agreement import AgreedPlans, agreed_plans, all_reduce_beside, check_base, first_plan
 from treefold.runtime.engine import MakeEngine
+from treefold.runtime.forming import form
 from treefold.runtime.group import Group
-from treefold.runtime.joining import form
 from treefold.runtime.plans import plan_like
 from treefold.runtime.rank_mapping import map_ranks
 from treefold.simulation import simulate

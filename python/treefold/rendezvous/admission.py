@@ -81,6 +81,7 @@ class Admission:
 
         """
         self._ready, self._listener = ready, listener
+        self._accepts = True
         self._timeout_s, self._secret, self._on_hello = timeout_s, secret, on_hello
         self._credentials = credentials
         self.mishaps: list[str] = []
@@ -217,9 +218,15 @@ class Admission:
         for caller in [caller for caller in self.callers if caller.until < now]:
             self.drop(caller)
 
+    def stop_accepting(self) -> None:
+        """Accept no more callers; the socket goes on listening."""
+        if self._accepts:
+            self._accepts = False
+            self._ready.unregister(self._listener)
+
     def close(self) -> None:
         """Stop to accept, and drop all callers who wait."""
-        self._ready.unregister(self._listener)
+        self.stop_accepting()
         self._listener.close()
         for caller in list(self.callers):
             self.drop(caller)

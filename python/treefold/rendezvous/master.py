@@ -6,14 +6,14 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from treefold import environment
-from treefold.errors import DeadlineError, PeerError, TreefoldError, of_kind
+from treefold.errors import DeadlineError, OutsideError, PeerError, TreefoldError
 from treefold.limits import soft_limit
 from treefold.rendezvous.challenge import StrangerError, introduce, word_bytes
-from treefold.rendezvous.frames import FrameError, Header, receive_frame, send_frame
+from treefold.rendezvous.door import Door, Line, blobs_of, told
+from treefold.rendezvous.frames import FrameError, FrameStream, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
 from treefold.rendezvous.identity import listening_address, listening_port, own_credentials, own_name
 from treefold.rendezvous.meeting import MOST_WORKERS, Gather, Rendezvous
@@ -24,7 +24,6 @@ from treefold.text import visible
 
 _SLACK_S = 5.0
 _RETRY_S = 0.05
-_MOST_TEXT = 2000
 _RUN_IDS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE")
 """Variables by which launchers keep jobs apart."""
 _OTHER_FILES = 32
@@ -38,6 +37,10 @@ class _Connection(NamedTuple):
     close: Callable[[], None]
     address: str
     """The address with which this worker takes part."""
+    hand_over: Callable[[], socket.socket] | None = None
+    """Worker 0's function that takes over the socket that listens."""
+    line: Line | None = None
+    """The line to worker 0 of a group that runs already."""
 
 
 class _Job(NamedTuple):
@@ -56,6 +59,8 @@ class _Member(NamedTuple):
     port: int
     timeout_s: float
     credentials: Credentials | None
+    is_late: bool = False
+    """Whether it takes part only if the group runs already."""
 
     @property
     def master(self) -> str:
@@ -79,6 +84,9 @@ def from_master(
     own_port: int | str | None = None,
 ) -> Rendezvous:
     """Join `size` workers at `address` and `port`, where worker 0 serves; return once all are there.
+
+    If a group runs there that is open to newcomers, this worker is one: `join` then waits until the group takes it in.
+    Its number and the number of workers do not count then.
 
     Args:
         rank: The number of this worker, counted from 0.
@@ -112,16 +120,25 @@ def from_master(
     credentials = own_credentials()
     own_address, name = listening_address(interface), own_name(credentials)
     at_port = listening_port(own_port)
-    enter = _serve if rank == 0 else _join
-    connection = enter(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job))
-    address = own_address or connection.address
-    secret = word_bytes(_job(job).word)
-    meeting = Rendezvous(rank, size, name, connection.gather, connection.close, address, secret, credentials, at_port)
+    meeting = _met(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job), own_address)
+    meeting.port = at_port
+    if meeting._line is not None:
+        return meeting
     try:
         meeting.exchange(b"")
     except BaseException:
         meeting.close()
         raise
+    return meeting
+
+
+def _met(member: _Member, job: _Job, own_address: str | None) -> Rendezvous:
+    """Return the rendezvous of a worker, which serves the others as worker 0 or calls worker 0."""
+    made = (_serve if member.rank == 0 else _join)(member, job)
+    door = Door(member.address, member.port, word_bytes(job.word), member.credentials)
+    meeting = Rendezvous(member.rank, member.size, member.name, made.gather, made.close, own_address or made.address)
+    meeting._secret, meeting._credentials, meeting._door = door.secret, door.credentials, door
+    meeting._hand_over, meeting._line = made.hand_over, made.line
     return meeting
 
 
@@ -144,7 +161,12 @@ def _serve(member: _Member, job: _Job) -> _Connection:
     """Serve the other workers as worker 0."""
     _check_files(member.size)
     what = f"worker {member.rank}, which serves the others at MASTER_ADDR,"
-    listener = listen(member.address, member.port, what)
+    try:
+        listener = listen(member.address, member.port, what)
+    except OutsideError:
+        if (running := _running_group(member, job)) is not None:
+            return running
+        raise
     own_address = str(listener.getsockname()[0])
     hub = Hub(member.size, member.timeout_s)
     server = Server(hub, listener, job.word, job.is_secret or bool(member.credentials), member.credentials)
@@ -162,18 +184,33 @@ def _serve(member: _Member, job: _Job) -> _Connection:
             server.close()  # the others get the error before this process may end
             raise
 
-    return _Connection(gather, close, own_address)
+    return _Connection(gather, close, own_address, server.hand_over)
+
+
+def _running_group(member: _Member, job: _Job) -> _Connection | None:
+    """Return a line to the group that runs where this worker 0 should listen; None if there is none.
+
+    After worker 0 was lost, another worker of its machine may be the group's worker 0.
+    """
+    with suppress(TreefoldError):
+        connection = _join(member._replace(timeout_s=min(member.timeout_s, _SLACK_S), is_late=True), job)
+        if connection.line is not None:
+            return connection
+        connection.close()
+    return None
 
 
 def _join(member: _Member, job: _Job) -> _Connection:
     """Call worker 0 as another worker."""
-    connection = _admitted(member, job)
+    connection, runs = _admitted(member, job)
+    if runs:
+        return _late(connection, member.rank)
 
     def next_answer() -> tuple[Header, bytes] | None:
         """Return worker 0's answer; None if it only asks whether this worker is still there."""
         header, body = receive_frame(connection, member.size * MAX_BLOB_BYTES)
         if "error" in header:
-            raise _told(header)
+            raise told(header)
         if "still" not in header:
             return header, body
         send_frame(connection, {"here": True})
@@ -186,7 +223,7 @@ def _join(member: _Member, job: _Job) -> _Connection:
             send_frame(connection, {}, blob)
             while (answer := next_answer()) is None:
                 pass
-            return _blobs(answer[1], answer[0].get("bytes"), member.size)
+            return blobs_of(answer[1], answer[0].get("bytes"), member.size)
 
     def close() -> None:
         with suppress(OSError):
@@ -196,9 +233,25 @@ def _join(member: _Member, job: _Job) -> _Connection:
     return _Connection(gather, close, str(connection.getsockname()[0]))
 
 
-def _admitted(member: _Member, job: _Job) -> socket.socket:
-    """Return a connection to worker 0, on which it has accepted this worker's rank."""
-    hello = {"rank": member.rank, "size": member.size, "name": member.name or socket.gethostname()}
+def _late(connection: socket.socket, rank: int) -> _Connection:
+    """Return how a worker takes part that comes to a group which runs already."""
+    address = str(connection.getsockname()[0])
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    line = Line(FrameStream(connection), "worker 0")
+
+    def gather(_: bytes) -> list[bytes]:
+        raise TreefoldError(
+            f"worker {rank}: the group at this MASTER_ADDR and MASTER_PORT runs already, and newcomers come to it with "
+            "runtime.Connections(newcomers=True); start all workers together otherwise, or choose another MASTER_PORT"
+        )
+
+    return _Connection(gather, line.close, address, line=line)
+
+
+def _admitted(member: _Member, job: _Job) -> tuple[socket.socket, bool]:
+    """Return a connection to worker 0, which has accepted this worker, and whether its group runs already."""
+    rank = None if member.is_late else member.rank
+    hello = {"rank": rank, "size": member.size, "name": member.name or socket.gethostname()}
     deadline = time.monotonic() + member.timeout_s
     while True:
         connection = _called(member, deadline)
@@ -209,8 +262,8 @@ def _admitted(member: _Member, job: _Job) -> socket.socket:
                 # Worker 0 names the missing ones when time is over; this timeout only counts if it is silent itself.
                 connection.settimeout(member.timeout_s + _SLACK_S)
                 is_last = time.monotonic() + _RETRY_S > deadline
-                if _is_admitted(connection, hello, word_bytes(job.word), is_last):
-                    return connection
+                if (answer := _admission(connection, hello, word_bytes(job.word), is_last)) is not None:
+                    return connection, "runs" in answer
         except BaseException:
             connection.close()
             raise
@@ -230,8 +283,8 @@ def _called(member: _Member, deadline: float) -> socket.socket:
         ) from None
 
 
-def _is_admitted(connection: socket.socket, hello: Header, secret: bytes, is_last: bool) -> bool:
-    """Say hello; return False if other callers crowd this worker out, so that it has to call again."""
+def _admission(connection: socket.socket, hello: Header, secret: bytes, is_last: bool) -> Header | None:
+    """Say hello, and return the welcome; None if other callers crowd this worker out, so that it has to call again."""
     try:
         answer = introduce(connection, hello, secret) or receive_frame(connection, 0)[0]
         while "still" in answer:
@@ -240,12 +293,12 @@ def _is_admitted(connection: socket.socket, hello: Header, secret: bytes, is_las
     except (ConnectionError, EOFError):
         if is_last:
             raise
-        return False
+        return None
     if "error" in answer:
-        raise _told(answer)
-    if "welcome" not in answer:
+        raise told(answer)
+    if "welcome" not in answer and "runs" not in answer:
         raise FrameError("no welcome")
-    return True
+    return answer
 
 
 @contextmanager
@@ -267,20 +320,3 @@ def _failures_of_worker_0(member: _Member) -> Iterator[None]:
         raise DeadlineError(f"{where} was silent for {silence_s:g} s; look whether it hangs") from None
     except (OSError, EOFError):
         raise PeerError(f"{where} has died or lost its connection; look at its output") from None
-
-
-def _told(header: Header) -> TreefoldError:
-    """Return the error of which worker 0 has told, as text that can be printed."""
-    error = header["error"]
-    text = visible(error)[:_MOST_TEXT] if isinstance(error, str) else "it reported an error without words"
-    return of_kind(header.get("kind"), text)
-
-
-def _blobs(body: bytes, sizes: Any, count: int) -> list[bytes]:
-    """Cut the body of an answer into the blobs of all workers."""
-    if not isinstance(sizes, list) or len(sizes) != count or not all(type(size) is int and size >= 0 for size in sizes):
-        raise FrameError("an answer without the sizes of its blobs")
-    starts = [0, *accumulate(sizes)]
-    if starts[-1] != len(body):
-        raise FrameError("an answer whose blobs are not as long as it says")
-    return [body[start:end] for start, end in pairwise(starts)]

@@ -1,5 +1,6 @@
 """A rendezvous: one worker's place among the others, where each gathers a blob from all as often as they like."""
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from treefold import checks
 from treefold.errors import OutsideError, TreefoldError, kind_of, of_kind
 from treefold.rendezvous import validation
 from treefold.rendezvous.challenge import shared_key
+from treefold.rendezvous.door import Door, Line
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
 from treefold.rendezvous.tls import Credentials
 from treefold.text import some, visible
@@ -60,6 +62,12 @@ class Rendezvous:
     _credentials: Credentials | None = None
     """The credentials with which this worker proves its site and encrypts; None if nothing is encrypted."""
     port: int | None = 0
+    _door: Door | None = None
+    """Where newcomers call once the group runs; None if nobody can listen there."""
+    _hand_over: Callable[[], socket.socket] | None = None
+    """Worker 0's function that takes over the socket that listens at the door."""
+    _line: Line | None = None
+    """The line of a newcomer to worker 0 of the group that runs already; None for a worker of a new group."""
 
     @property
     def address(self) -> str:

@@ -65,7 +65,8 @@ class Server:
         self._woken.setblocking(False)
         self._wake.setblocking(False)
         self._ready.register(self._woken, selectors.EVENT_READ, self._drain_wake)
-        self._closing = False
+        self._listener = listener
+        self._closing = self._has_handed_over = False
         self._thread = threading.Thread(target=self._run, name="treefold-rendezvous", daemon=True)
         hub.notify = self._wake_up
         self._thread.start()
@@ -75,6 +76,13 @@ class Server:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self._arrivals < self._hub.size:
             time.sleep(POLL_S / 5)
+
+    def hand_over(self) -> socket.socket:
+        """Accept no more callers; return a socket of the caller's own, which goes on listening where this one did."""
+        listener = self._listener.dup()
+        self._has_handed_over = True
+        self._wake_up()
+        return listener
 
     def close(self) -> None:
         """Let pending answers and errors arrive, then end the thread and all sockets; it may be called again."""
@@ -105,6 +113,8 @@ class Server:
         self._woken.close()
 
     def _iterate(self) -> None:
+        if self._has_handed_over and not self._closing:
+            self._admission.stop_accepting()
         has_deadlines = self._admission.callers or self._waiting or self._asked or self._refused or self._closing
         for key, _ in self._ready.select(POLL_S if has_deadlines else None):
             key.data()

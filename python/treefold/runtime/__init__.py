@@ -5,6 +5,7 @@
 - `join` makes a `Group` of them, whose methods are the collectives.
 - `engine_maker` lets MPI or torch carry the messages of a group.
 - `regroup` makes a new group of the workers that are left after a `RankLostError`.
+- `admit` takes newcomers into a running group, and workers that come back.
 - `in_threads` tries all of it with threads of one process.
 
 `Connections` says how workers are connected, and how long they wait for each other. Nothing is imported before it is
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from treefold.rendezvous.master import from_master
     from treefold.rendezvous.meeting import Rendezvous, local
     from treefold.rendezvous.store import from_store
+    from treefold.runtime.admitting import admit
     from treefold.runtime.arrays import OPERATORS, run
     from treefold.runtime.connections import Connections
     from treefold.runtime.engines import engine_maker
@@ -39,6 +41,7 @@ __all__ = [
     "Group",
     "RankLostError",
     "Rendezvous",
+    "admit",
     "engine_maker",
     "from_environment",
     "from_master",
@@ -57,6 +60,7 @@ _MODULE_OF = {
     "RankLostError": "runtime.faults",
     "Rendezvous": "rendezvous.meeting",
     "Connections": "runtime.connections",
+    "admit": "runtime.admitting",
     "engine_maker": "runtime.engines",
     "from_environment": "rendezvous.launchers",
     "from_master": "rendezvous.master",

@@ -1,7 +1,5 @@
 """A group whose plan follows the network while operations run."""
 
-from collections.abc import Sequence
-
 from treefold._core import Plan, Topology
 from treefold.checks import shown
 from treefold.errors import TreefoldError
@@ -67,6 +65,6 @@ class AdaptiveGroup(Group):
         self.controller.events.clear()
         return changes
 
-    def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
+    def _received(self) -> list[ControlMessage]:
         """Let the controller handle its control messages; return the others."""
-        return self.controller.unhandled(received)
+        return self.controller.unhandled()

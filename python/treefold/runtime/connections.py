@@ -18,6 +18,10 @@ class Connections(NamedTuple):
             line holds data for: its bandwidth times its round trip, over what the kernel lets one stream have under
             way. Of two workers that differ, the one that calls decides: the
             higher rank, unless only the lower one can.
+        newcomers: Whether workers may come to the group later, or come back, which `admit` lets in: True on all
+            workers, or on none. The workers meet at MASTER_ADDR and MASTER_PORT without torchrun and mpiexec, and
+            worker 0 goes on listening there. Where such a group runs already, `join` waits until the group lets this
+            worker in.
 
     Example:
         >>> from treefold import runtime
@@ -30,6 +34,7 @@ class Connections(NamedTuple):
     dead_after_s: float = 20.0
     operation_s: float | None = None
     streams: int | None = None
+    newcomers: bool = False
 
 
 DEFAULT = Connections()

@@ -11,6 +11,7 @@ Each is a JSON object with a `kind`:
 - `resume`: how all ranks go on after a cut, or why they cannot; rank 0 sends it.
 - `lost`: the ranks that the sender misses.
 - `meet`: a blob of the rendezvous among those that are left.
+- `admit`: after how many all-reduces all go over to the group with the newcomers; worker 0 sends it.
 """
 
 import base64
@@ -115,6 +116,7 @@ def _schemas(size: int) -> dict[str, Schema]:
         },
         "window": {"operations": is_window},
         "lost": {"lost": [is_rank]},
+        "admit": {"after": validation.is_count},
         "meet": {"round": validation.is_count, "blob": _is_base64},
     }
 

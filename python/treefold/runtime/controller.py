@@ -22,7 +22,6 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -235,12 +234,17 @@ class Controller:
         else:
             self._unhandled.append(message)
 
-    def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
-        """Handle these control messages; return those of them, and of earlier ones, that are for others."""
-        for message in received:
-            self._handle(message)
-        unhandled, self._unhandled = self._unhandled, []
-        return unhandled
+    def unhandled(self) -> list[ControlMessage]:
+        """Handle the control messages that have come; return those of them, and of earlier ones, that are for others.
+
+        Raises:
+            TreefoldError: If a rank has sent a message that no rank sends.
+
+        """
+        with self.lock:
+            self._receive()
+            unhandled, self._unhandled = self._unhandled, []
+            return unhandled
 
     def _report(self, changes: list[str]) -> None:
         """Log changes of the network, and keep them for `events`."""

@@ -94,6 +94,12 @@ class Window:
             flights[0].settle()
         self._flights = flights
 
+    def settle(self) -> None:
+        """Wait until all operations have ended."""
+        for flight in self._flights:
+            flight.settle()
+        self._flights = []
+
     def add(self, pending: Pending) -> None:
         """Add an operation that has begun."""
         self._flights.append(pending)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +13,12 @@ from treefold.runtime.operations import memory_of, operation_on
 from treefold.runtime.pending import Pending, Window
 from treefold.runtime.plans import GroupPlans
 from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.threads import Array
 from treefold.runtime.transport import Operation, Transport
+
+if TYPE_CHECKING:
+    from treefold.runtime.membership import Membership
 
 
 class PlanRunner:
@@ -44,6 +49,11 @@ class PlanRunner:
         self._plans = GroupPlans(plan, self.rank, transport.message_s, transport.apart)
         self._window = Window()
         self._is_closed = False
+        self._kept: list[ControlMessage] = []
+        self.begun = 0
+        """How many all-reduces have begun, which end on no worker before worker 0 has begun them."""
+        self.membership: Membership | None = None
+        """This worker's part in taking in newcomers; None if the group is not open to them."""
 
     @property
     def plan(self) -> Plan:
@@ -176,12 +186,17 @@ class PlanRunner:
         operation = operation_on(array, op, number, wire, result)
         return self._start(plan, operation, array.size if elements is None else elements, array.itemsize)
 
-    def _start(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> Pending:
+    def check_open(self) -> None:
+        """Refuse to go on with a group that is closed, or whose place another one has taken."""
         if self._is_closed:
             raise TreefoldError("the group is closed; join a new one")
+
+    def _start(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> Pending:
+        self.check_open()
         plan = self._reach(plan)
         memory = memory_of(operation)
         self._window.make_room(memory)
+        self.begun += plan.collective == "all-reduce" and elements > 0
         pending = Pending(memory, partial(self._end, self._begin(plan, operation, elements, element_bytes)))
         self._window.add(pending)
         return pending
@@ -217,9 +232,25 @@ class PlanRunner:
         """
         return []
 
-    def unhandled(self, received: Sequence[ControlMessage]) -> list[ControlMessage]:
-        """Return those control messages that this group does not handle; only treefold itself calls it."""
-        return list(received)
+    def settle(self) -> None:
+        """Wait until no operation is in flight; only treefold itself calls it."""
+        self._window.settle()
+
+    def messages(self) -> list[ControlMessage]:
+        """Return the control messages that have come and that this group does not handle; treefold itself calls it."""
+        kept, self._kept = self._kept, []
+        return kept + self._received()
+
+    def keep(self, messages: Sequence[ControlMessage]) -> None:
+        """Let the next call of `messages` return these, too; only treefold itself calls it."""
+        self._kept += messages
+
+    def _received(self) -> list[ControlMessage]:
+        return self.transport.receive() if isinstance(self.transport, TcpTransport) else []
+
+    def succeed(self) -> None:
+        """Begin no more operations, because another group takes this one's place; only treefold itself calls it."""
+        self._is_closed = True
 
     def close(self) -> None:
         """Leave the group, which ends an operation that runs in another thread. Calling it again does nothing.
@@ -241,4 +272,6 @@ class PlanRunner:
 
         """
         self._is_closed = True
+        if self.membership is not None:
+            self.membership.close()
         self.transport.close()

@@ -13,10 +13,11 @@ from treefold.plans import replan
 from treefold.rendezvous import Rendezvous
 from treefold.rendezvous.meeting import all_or_none
 from treefold.runtime.adaptive import AdaptiveGroup
+from treefold.runtime.admitting import reopen, retired
 from treefold.runtime.agreement import AgreedPlans, check_options, shared_plan
 from treefold.runtime.faults import RankLostError
+from treefold.runtime.forming import form
 from treefold.runtime.group import Group
-from treefold.runtime.joining import form
 from treefold.runtime.networks import with_only
 from treefold.runtime.tcp import CONNECT_S, TcpTransport
 
@@ -65,6 +66,7 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
 
     """
     check_options({name: value for name, value in options.items() if name != "size_bytes"})
+    group = retired(group)
     transport = group.transport
     if not isinstance(transport, TcpTransport):
         raise TreefoldError("only a group over TCP can form a new one of those who are left; start the others again")
@@ -76,7 +78,10 @@ def regroup(group: Group, lost: RankLostError, timeout_s: float = 30.0, **option
         meeting = survivors.meeting(timeout_s)
         plan = all_or_none(meeting, lambda: _plan_of(group, survivors.left, options) if meeting.rank == 0 else None)
         adapt = group.adapt if isinstance(group, AdaptiveGroup) else False
-        return form(meeting, AgreedPlans(shared_plan(meeting, plan)), transport.connections, adapt=adapt)
+        new = form(meeting, AgreedPlans(shared_plan(meeting, plan)), transport.connections, adapt=adapt)
+        if group.membership is not None:
+            reopen(meeting, new, group.membership)
+        return new
     finally:
         group.close()
 
@@ -162,7 +167,7 @@ class _Survivors:
         self.transport.idle(_POLL_S)
         worker_of_rank = self.group.mapping.worker_of_rank
         self.lost |= {worker_of_rank[rank] for rank in self.transport.lost}
-        for sender, fields in self.group.unhandled(self.transport.receive()):
+        for sender, fields in self.group.messages():
             self._handle(worker_of_rank[sender], fields)
 
     def _handle(self, worker: int, fields: dict[str, Any]) -> None:

@@ -26,6 +26,8 @@ from treefold.runtime.transport import Operation
 CONNECT_S = 15.0
 """How long ranks try to connect to each other: long enough for each end of a pair to call more than once."""
 
+_WAKE_S = 0.02
+
 Life = tuple[int, int, int | None]
 """Two ranks, and the life of their connection from which on plans use it: how often it was cut before, or None."""
 
@@ -234,8 +236,9 @@ class TcpTransport:
         """End the thread that serves the connections, which stay open."""
         self._is_resting = True
         if self._keeper is not None:
-            _ = self._mesh.sequence  # wakes the thread
-            self._keeper.join()
+            while self._keeper.is_alive():
+                _ = self._mesh.sequence  # wakes the thread, unless it is just about to sleep
+                self._keeper.join(_WAKE_S)
             self._keeper = None
 
     def close(self) -> None:
