@@ -112,7 +112,7 @@ class TcpTransport:
 
     def _keep_alive(self, poll: Callable[[], bool]) -> None:
         while not self._is_resting:
-            self._mesh.idle(1.0)
+            self._mesh.serve(1.0)
             if not poll():
                 time.sleep(0.001)
 

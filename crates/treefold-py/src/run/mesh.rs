@@ -15,7 +15,7 @@ use treefold::topology::NodeId;
 use super::Program;
 use super::flights::{Arrays, Flight, Flights};
 use super::recording::Recording;
-use super::turns::{Turn, Turns};
+use super::turns::{self, Turn, Turns};
 use crate::{interruptible, raise};
 
 /// Why operations ended; ranks are the plan's.
@@ -209,12 +209,17 @@ impl Mesh {
         Ok(())
     }
 
-    /// Keep the connections alive and the operations in flight going while no thread waits for them, until another
-    /// thread needs the connections or the time is over.
+    /// Keep the connections alive in the background, as `idle` does, while no other thread needs them.
+    fn serve(&self, py: Python<'_>, most_s: f64) {
+        py.detach(|| self.turns.let_others_go_first());
+        self.idle(py, most_s);
+    }
+
+    /// Keep the connections alive, and the operations in flight going while no thread waits for them, until something
+    /// has come, another thread needs the connections, or the time is over.
     fn idle(&self, py: Python<'_>, most_s: f64) {
         let end = Instant::now() + Duration::from_secs_f64(most_s);
         let is_in_flight = py.detach(|| {
-            self.turns.let_others_go_first();
             let mut held = self.locked();
             let is_in_flight = held.flights.any();
             if !is_in_flight {
@@ -226,6 +231,8 @@ impl Mesh {
             let until = || self.turns.are_wanted() || self.turns.are_awaited() || Instant::now() > end;
             // Who waits for the operation gets the error, if there is one.
             drop(self.drive(py, &until));
+        } else if is_in_flight {
+            py.detach(turns::rest);
         }
     }
 

@@ -61,6 +61,11 @@ impl Drop for Driver<'_> {
     }
 }
 
+/// Sleeps for a moment.
+pub fn rest() {
+    std::thread::sleep(REST);
+}
+
 impl Turns {
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic")
@@ -122,7 +127,7 @@ impl Turns {
         let is_busy = |state: MutexGuard<'_, State>| state.is_driven || state.awaited > 0 || state.next > state.current;
         // To be woken would cost the others more time than it costs this thread to look now and then.
         while is_busy(self.locked()) {
-            std::thread::sleep(REST);
+            rest();
         }
     }
 
