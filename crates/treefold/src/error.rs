@@ -100,7 +100,7 @@ impl Error {
     /// use treefold::topology::NodeId;
     /// use treefold::units::parse_bytes;
     ///
-    /// let elsewhere = Mesh::listen(NodeId(0), 2, "192.0.2.1".parse().unwrap(), &[7; 32]).err().unwrap();
+    /// let elsewhere = Mesh::listen(NodeId(0), 2, "192.0.2.1".parse().unwrap(), Some(0), &[7; 32]).err().unwrap();
     /// assert!(elsewhere.outside_kind().is_some(), "{elsewhere}");
     /// assert!(parse_bytes("64MQB").unwrap_err().outside_kind().is_none(), "that is a mistake");
     /// ```
