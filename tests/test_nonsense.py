@@ -31,7 +31,7 @@ NONSENSE = {
     "zeros": bytes(100),
     "long text": b'"' + b"\x1b[2J" * 100_000 + b'"',
 }
-MOST_ROUNDS = 12
+MOST_ROUNDS = 16
 PLAN = treefold.plan("full:2", "ring")
 
 
@@ -112,7 +112,7 @@ def test_nonsense_in_a_probe(nonsense):
     "results", [[], [[0, 1]], [[0, 1, 1.0, 1.0]], [[5, 9, 1.0]], [[0, 1, -1.0]], [[0, 1, 1.0]] * 2]
 )
 def test_a_probe_misses_what_a_rank_did_not_measure(results):
-    step = Step("pair", [(0, 1)])
+    step = Step("together", [(0, 1)])
     with pytest.raises(TreefoldError, match="worker 1 has sent "):
         validation.check("worker 1", {"results": results}, {"results": [measuring._is_report]})
         measuring._values(step, [{"results": []}, {"results": results}])
