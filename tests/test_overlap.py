@@ -1,7 +1,9 @@
 """Operations in flight together: their results, their order, and what the failure of one means for the others."""
 
+import gc
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -154,6 +156,22 @@ def test_a_rank_that_has_left_long_ago_is_missed_at_once():
         return True
 
     assert runtime.in_threads(2, work, connections=runtime.Connections(operation_s=5.0)) == [True, True]
+
+
+def test_a_closed_group_is_given_back_at_once():
+    """Gloo closes its connections when the last reference to its group is gone."""
+
+    def work(group):
+        group.all_reduce(np.ones(3))
+        group.close()
+        return weakref.ref(group)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert [group() for group in runtime.in_threads(2, work)] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_closing_ends_what_is_in_flight():

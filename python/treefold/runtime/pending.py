@@ -71,7 +71,12 @@ class Pending:
                 if not isinstance(error, Exception):  # an interrupt is raised wherever it comes
                     raise
             finally:
-                self.is_over, self._memory = True, []
+                # What has ended must not keep its group alive, whose end closes connections.
+                self.is_over, self._memory, self._end = True, [], _nothing
+
+
+def _nothing() -> None:
+    """Wait for nothing."""
 
 
 class Window:
