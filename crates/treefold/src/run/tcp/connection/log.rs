@@ -42,6 +42,11 @@ impl Log {
         self.spare.pop().unwrap_or_default()
     }
 
+    /// Takes memory back for a later frame.
+    pub fn give_back(&mut self, body: Message) {
+        self.spare.push(body);
+    }
+
     /// Forgets the frames up to the number `count`; returns whether so many were sent.
     pub fn confirm(&mut self, count: u64) -> bool {
         let known = count.saturating_sub(self.confirmed).min(self.sent.len() as u64);

@@ -133,9 +133,9 @@ impl Stream {
         self.probe_done > 0
     }
 
-    /// Returns whether all queued frames and the part at work have left.
+    /// Returns whether all queued frames and the part at work have left. What a broken one had is the others' to send.
     pub fn flushed(&self) -> bool {
-        self.queue.is_empty() && self.sending.is_none() && !self.is_behind()
+        self.is_broken || (self.queue.is_empty() && self.sending.is_none() && !self.is_behind())
     }
 
     /// Returns whether encrypted bytes wait for the kernel to take them.
@@ -191,7 +191,7 @@ impl Stream {
                 send(&self.socket, &mut self.session, self.burst, &[], 0)
             } else if self.is_within_probe() {
                 self.write_probe(pair)
-            } else if self.may_write_queue() && (self.gather(pair, streams, work) || !self.queue.is_empty()) {
+            } else if self.may_write_queue() && self.gather(pair, streams, work) {
                 self.write_queue()
             } else if self.sending.as_ref().is_some_and(|sending| sending.is_at_hand(work)) {
                 self.write_part(pair, work)
@@ -321,16 +321,17 @@ impl Stream {
         Ok(written)
     }
 
-    /// Keeps a frame that has begun to leave until the other end says that it has come; `owes` says whether it has not
-    /// left wholly, and its operation waits for that.
+    /// Keeps a frame that has begun to leave until the other end says that it has come, if this is one of several
+    /// streams; `owes` says whether it has not left wholly, and its operation waits for that.
     fn keep(&mut self, sending: Sending, owes: bool) {
         let Sending { frame, part, body, .. } = sending;
-        let body = body.unwrap_or_default();
+        // Only a stream that is alone sends without a copy.
+        let Some(body) = body else { return };
+        if self.number.is_none() {
+            return self.log.give_back(body);
+        }
         let owes = part.filter(|_| owes).map(|part| (frame.sequence, part));
         self.log.push(Sent { frame, body, owes });
-        if self.number.is_none() {
-            self.log.confirm(u64::MAX);
-        }
     }
 
     /// Notes that a frame of a message has come.
