@@ -22,6 +22,7 @@ def command(*arguments):
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     with mock.patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
         warnings.simplefilter("default")
+        warnings.simplefilter("ignore", ResourceWarning)  # as in a process of its own: it is of an earlier test
         with pytest.raises(SystemExit) as stop:
             main()
     return subprocess.CompletedProcess(argv, stop.value.code, _text(out), _text(err))

@@ -130,7 +130,9 @@ def test_who_cannot_come_is_told_why_and_the_group_goes_on(monkeypatch):
         )
         assert "has a worker 1 called 'GPU1' already" in refused(lambda: site.join(1, 2, "GPU1"))
         assert "the workers of the group have names, and this one has none" in refused(lambda: site.join(1, 2))
-        assert "runs already, and newcomers come" in refused(lambda: runtime.join(site.meet(1, 2)))
+        closed = site.meet(1, 2)
+        assert "runs already, and newcomers come" in refused(lambda: runtime.join(closed))
+        closed.close()
         monkeypatch.undo()
         silent = site.meet(1, 2, "GPU2")  # says nothing, and is no newcomer yet
         dies = site.meet(1, 2, "GPU2")

@@ -54,7 +54,7 @@ class Reception:
         """The line of each worker of each group that is expected, by the group's number and the worker's."""
         self._expected: dict[str, int] = {}
         self._leaving: dict[FrameStream, float] = {}
-        """The deadlines until which refused newcomers may read the reason."""
+        """The deadlines until which newcomers may read what was said to them last."""
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="treefold-reception", daemon=True)
         self._thread.start()
@@ -77,7 +77,7 @@ class Reception:
         self._ready.close()
 
     def _see_off(self, until: float) -> None:
-        """Let newcomers that were refused read why."""
+        """Let newcomers read what was said to them last."""
         while self._leaving and time.monotonic() < until:
             time.sleep(POLL_S / 5)
             self._let_go()
@@ -140,9 +140,13 @@ class Reception:
         self._changed.notify_all()
 
     def _send_away(self, newcomer: Newcomer, why: TreefoldError) -> None:
+        self._say_last(newcomer, {"error": str(why), "kind": kind_of(why)})
+
+    def _say_last(self, newcomer: Newcomer, header: Header) -> None:
+        """Send a newcomer the last frame, and give it a moment to read it."""
         if newcomer in self._newcomers:
             self._newcomers.remove(newcomer)
-        newcomer.line.stream.send({"error": str(why), "kind": kind_of(why)})
+        newcomer.line.stream.send(header)
         self._leaving[newcomer.line.stream] = time.monotonic() + REFUSAL_S
         self._let_go()
 
@@ -183,11 +187,10 @@ class Reception:
         with self._changed:
             self._send_away(newcomer, why)
 
-    def forget(self, newcomer: Newcomer) -> None:
-        """Let a newcomer go, which the group has taken in or which is gone."""
+    def let_in(self, newcomer: Newcomer) -> None:
+        """Tell a newcomer that the group has taken it in, and let it go."""
         with self._changed:
-            if newcomer in self._newcomers:
-                self._newcomers.remove(newcomer)
+            self._say_last(newcomer, {"go": True})
 
     def expect(self, group: str, size: int) -> None:
         """Accept lines of the workers of a group of this number."""

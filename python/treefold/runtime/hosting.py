@@ -185,8 +185,7 @@ class Host(Membership):
 
     def _let_in(self) -> None:
         for newcomer in self._newcomers:
-            self._reception.forget(newcomer)
-            newcomer.line.stream.send({"go": True})
+            self._reception.let_in(newcomer)
 
     def _successor(self, following: Formed) -> "Host":
         self._owns_reception = False
