@@ -1,6 +1,6 @@
 """Prints the table of `make bench-wan`: times of treefold and its rivals on WANs in a box, bounds and predictions.
 
-    python -m bench.wan.compare [NETWORK...] [--size 64MiB] [--buckets 16] [--only treefold,gloo] [--json]
+    python -m bench.wan.compare [NETWORK...] [--size 64MiB] [--buckets 16] [--only treefold,tls,int8,gloo] [--json]
 
 Without a topology it uses those of `topologies/`. Every rank of every entry verifies its sums. A time below the bound
 means that the traffic did not go over the box; the table marks it. It needs root, and rivals need the Python
@@ -10,6 +10,7 @@ environments that `rivals/launch.py` names.
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ import treefold
 from bench.wan.rivals import launch, ring
 from tools import wan_box
 from tools.wan_box import Box, Outcome, losses
-from treefold import TreefoldError
-from treefold._core import parse_size
+from treefold import TreefoldError, certificates
+from treefold._core import parse_size, wire_bytes
 
 TOPOLOGIES = sorted(Path(__file__).with_name("topologies").glob("*.json"))
 TREEFOLD = Path(sys.executable).with_name("treefold")
@@ -45,10 +46,44 @@ def treefold_rows(box: Box, topology: str | Path, size: int, iterations: int, bu
         env = {"TREEFOLD_TOPOLOGY": absolute(topology)}
         timed = launch.torch(box, "runtime", size, iterations, env=env, buckets=buckets)
         return [{"name": "treefold", **timed}]
+    time_s = predicted_s(topology, size)
+    return [row | {"name": "treefold", "predicted_s": time_s} for row in run_rows(box, topology, size, iterations)]
+
+
+def run_rows(
+    box: Box, topology: str | Path, size: int, iterations: int, *options: str, keys: Path | None = None
+) -> list[Row]:
+    """Return the rows of `treefold run` with these options, whose workers have the certificates of a folder."""
     command = [str(TREEFOLD), "run", absolute(topology), "--size", str(size), "--iters", str(iterations), "--json"]
-    outcomes = box.run_all(command, timeout_s=TIMEOUT_S)
-    timed = [row | {"time_s": row["min_time_s"], "median_s": row["median_time_s"]} for row in rows_of(outcomes[0])]
-    return [row | {"name": "treefold", "predicted_s": predicted_s(topology, size)} for row in timed]
+    outcomes = box.run_all([*command, *options], timeout_s=TIMEOUT_S, keys=keys)
+    return [row | {"time_s": row["min_time_s"], "median_s": row["median_time_s"]} for row in rows_of(outcomes[0])]
+
+
+def tls_rows(box: Box, topology: str | Path, size: int, iterations: int, buckets: int) -> list[Row]:
+    """Run `treefold run` with a certificate for each worker."""
+    only_whole(buckets)
+    with tempfile.TemporaryDirectory() as keys:
+        certificates.make(box.workers, keys)
+        rows = run_rows(box, topology, size, iterations, keys=Path(keys))
+    return [row | {"name": "treefold, TLS"} for row in rows]
+
+
+def wire(name: str) -> Callable[..., list[Row]]:
+    """Return a function that times `treefold run` with float32 vectors that cross lines in another type."""
+
+    def rows(box: Box, topology: str | Path, size: int, iterations: int, buckets: int) -> list[Row]:
+        only_whole(buckets)
+        share = wire_bytes(name, size // 4) / size
+        timed = run_rows(box, topology, size, iterations, "--type", "float32", "--wire", name)
+        return [row | {"name": f"treefold, {name}", "wire_share": share} for row in timed]
+
+    return rows
+
+
+def only_whole(buckets: int) -> None:
+    """Refuse buckets, which `treefold run` does not have."""
+    if buckets > 1:
+        raise TreefoldError("it is timed without buckets only")
 
 
 def torch_rows(box: Box, topology: str | Path, size: int, iterations: int, buckets: int) -> list[Row]:
@@ -86,6 +121,9 @@ def rival(name: str, shown: str) -> Callable[..., list[Row]]:
 
 ENTRIES: dict[str, Callable[..., list[Row]]] = {
     "treefold": treefold_rows,
+    "tls": tls_rows,
+    "bfloat16": wire("bfloat16"),
+    "int8": wire("int8"),
     "torch": torch_rows,
     "gloo": rival("gloo", "gloo"),
     "gloo-best": rival("gloo-best", "gloo, best ring order"),
@@ -112,8 +150,8 @@ def measure(topology: str | Path, entries: list[str], wanted: argparse.Namespace
 
 
 def judged(row: Row, bound_s: float) -> Row:
-    """Add the part of the bound, the prediction's error, and a note on impossible results."""
-    fraction = bound_s / row["time_s"]
+    """Add the part of the bound for the bytes that cross, the prediction's error, and a note on impossible results."""
+    fraction = bound_s * row.get("wire_share", 1) / row["time_s"]
     row = {**row, "bound_fraction": fraction, "note": ""}
     if "predicted_s" in row:
         row["prediction_error"] = row["predicted_s"] / row["time_s"] - 1
