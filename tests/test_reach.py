@@ -233,3 +233,13 @@ def test_the_environment_says_the_port(monkeypatch):
     assert listening_port(None) is None
     assert listening_port(5000) == 5000
     assert listening_port("none") is None
+
+
+def test_a_closed_group_listens_no_more():
+    def work(group):
+        host, _, port = group.transport.addresses[group.rank].rpartition(":")
+        group.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), 5)
+
+    runtime.in_threads(2, work)

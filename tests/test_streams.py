@@ -130,6 +130,19 @@ def test_results_do_not_depend_on_streams(asked, collective):
     assert runtime.in_threads(3, work, network="ring:3", connections=Connections(streams=asked)) == [whole] * 3
 
 
+@pytest.mark.parametrize(("workers", "asked"), [(2, 256), (4, 100), (6, 32)])
+def test_many_streams_connect_at_once(workers, asked):
+    def work(group):
+        group.all_reduce(array := np.ones(1000))
+        return array.sum()
+
+    begun = time.monotonic()
+    found = runtime.in_threads(workers, work, network=f"full:{workers}", connections=Connections(streams=asked))
+    assert found == [1000.0 * workers] * workers
+    # Nobody waits for the turn of the other end, or for who was sent away.
+    assert time.monotonic() - begun < 20
+
+
 def test_the_environment_says_how_many(monkeypatch):
     assert streams.asked_streams(None) is None
     monkeypatch.setenv("TREEFOLD_STREAMS", " 5 ")

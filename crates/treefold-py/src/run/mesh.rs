@@ -199,14 +199,19 @@ impl Mesh {
 
     /// Wait until the operation of this number has ended, which `wait` still may ask about.
     fn wait_for_end(&self, py: Python<'_>, number: u32) -> PyResult<()> {
+        let mut interruption = None;
         while !self.turns.is_over(number) {
             // Another thread may work on the operations already.
             if let Some(_driver) = py.detach(|| self.turns.drive_soon(|| drop(self.waker.wake()), number)) {
                 self.drive(py, &|| self.turns.are_wanted() || self.turns.is_over(number))?;
             }
-            py.check_signals().inspect_err(|_| self.turns.interrupt())?;
+            // What is interrupted ends soon, and its vector is the caller's again only then.
+            if let Err(error) = py.check_signals() {
+                self.turns.interrupt();
+                interruption = Some(error);
+            }
         }
-        Ok(())
+        interruption.map_or(Ok(()), Err)
     }
 
     /// Keep the connections alive in the background, as `idle` does, while no other thread needs them.

@@ -17,6 +17,7 @@ mod join;
 mod listener;
 mod probe;
 mod proof;
+mod redial;
 mod repair;
 mod reunion;
 mod secure;
@@ -34,6 +35,7 @@ use mio::{Events, Poll, Token, Waker};
 
 use crate::ids::NodeId;
 use crate::units::Seconds;
+use callers::Caller;
 use connection::Connection;
 // Tests cut links by the message by which ranks tell each other.
 #[doc(hidden)]
@@ -49,7 +51,8 @@ pub use join::message_cost;
 use listener::Listener;
 pub use proof::KEY_BYTES;
 use proof::Key;
-use repair::Repairs;
+use redial::Redials;
+use repair::Place;
 use reunion::Reunions;
 pub use secure::Credentials;
 use watch::Watch;
@@ -122,7 +125,10 @@ pub struct Mesh {
     /// What is watched, if it is.
     watch: Option<Watch>,
     reunions: Reunions,
-    repairs: Repairs,
+    /// The broken streams that are called for.
+    repairs: Redials<Place>,
+    /// The ranks and strangers that have called, and have no connection yet.
+    callers: Vec<Caller>,
     /// How many streams the connection to each rank has that this rank dials.
     streams: Vec<usize>,
 }

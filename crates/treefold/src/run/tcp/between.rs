@@ -22,7 +22,7 @@ impl Mesh {
         let known = self.faults.count();
         loop {
             self.keep_watch();
-            self.repair(Instant::now());
+            self.mend(Instant::now());
             // A failure is kept for the next operation.
             let progress = self.poll_connections(&mut []);
             let left = end.saturating_duration_since(Instant::now());
@@ -56,8 +56,12 @@ impl Mesh {
         }
     }
 
-    /// Says farewell and closes all connections.
+    /// Says farewell, closes all connections, and listens no more.
     pub fn close(&mut self) {
+        self.listener = None;
+        self.callers.clear();
+        self.repairs.give_up();
+        self.reunions.dialling.give_up();
         let frame = Frame::new(Kind::Bye, 0, 0, self.rank);
         self.connections.iter_mut().flatten().for_each(|connection| connection.queue(frame.to_bytes().to_vec()));
         self.flush();

@@ -1,12 +1,14 @@
 //! Callers of a rank's port, which anybody can call, and the calls of a rank itself.
 //!
-//! Callers cost little: few may wait, each for a short time, and the rank waits for none of them. Where too many wait,
-//! the first is sent away of the address from which most come, so that who floods the port from one machine crowds out
-//! no rank of another one. A rank that was crowded out calls again.
+//! Strangers cost little: few may wait, each for a short time, and the rank waits for none of them. Where too many
+//! wait, the first is sent away of the address from which most come, so that who floods the port from one machine crowds
+//! out no rank of another one. A rank that was crowded out calls again.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +19,9 @@ use crate::ids::NodeId;
 
 /// How long a caller may take to prove which rank it is.
 const HELLO: Duration = Duration::from_secs(5);
-/// The most callers that have not proven yet which rank they are: few enough for a process that may open 256 files.
-const CALLERS: usize = 128;
+/// The most callers that have not proven yet which rank they are. Two ranks with the most streams call at once without
+/// being sent away, and what TLS keeps for so many takes about 20 MB.
+const CALLERS: usize = 512;
 /// How long a rank that was crowded out waits before it calls again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long a rank waits before it calls again where nobody has listened.
@@ -49,7 +52,7 @@ impl Caller {
     }
 
     /// Reads the bytes that have come, and answers the proof of one who is awaited; returns false if the caller is
-    /// another one or too late.
+    /// another one, too late, or gone. Who has proven it may wait as long as it is awaited, as it counts on that.
     pub fn serve(
         &mut self,
         own: NodeId,
@@ -57,8 +60,11 @@ impl Caller {
         credentials: Option<&Credentials>,
         is_awaited: &impl Fn(Claim) -> bool,
     ) -> bool {
-        if self.claim.is_some() || Instant::now() >= self.deadline {
-            return Instant::now() < self.deadline;
+        if let Some(claim) = self.claim {
+            return is_awaited(claim) && self.line.is_open();
+        }
+        if Instant::now() >= self.deadline {
+            return false;
         }
         match self.line.read(&mut self.hello[self.received..]) {
             Ok(0) => false,
@@ -102,7 +108,7 @@ pub fn accept(listener: &Listener, callers: &mut Vec<Caller>, credentials: Optio
             Err(_) if !send_one_away(callers) => break,
             Err(_) => {}
         }
-        if callers.len() > CALLERS {
+        if callers.iter().filter(|caller| caller.claim.is_none()).count() > CALLERS {
             send_one_away(callers);
         }
     }
@@ -132,6 +138,8 @@ pub struct Call {
     pub deadline: Instant,
     pub key: Key,
     pub credentials: Option<Credentials>,
+    /// Whether nobody waits for it any more.
+    pub is_given_up: Arc<AtomicBool>,
 }
 
 impl Call {
@@ -151,7 +159,7 @@ impl Call {
             let mut line = Line::call(socket, self.rank, self.credentials.as_ref())?;
             match self.introduce(&mut line, claim) {
                 Ok(()) => return Ok(line),
-                Err(error) if is_refusal(&error) => return Err(error),
+                Err(error) if is_refusal(&error) || self.is_given_up.load(Ordering::Relaxed) => return Err(error),
                 Err(error) if was_cut_short(&error) && Instant::now() + AGAIN < self.deadline => {
                     cut_short = Some(error);
                     thread::sleep(AGAIN);
@@ -173,7 +181,9 @@ impl Call {
                 Err(error) if Instant::now() + REDIAL > until && error.kind() == ErrorKind::PermissionDenied => {
                     return Err(io::Error::new(ErrorKind::HostUnreachable, error));
                 }
-                Err(error) if Instant::now() + REDIAL > until => return Err(error),
+                Err(error) if Instant::now() + REDIAL > until || self.is_given_up.load(Ordering::Relaxed) => {
+                    return Err(error);
+                }
                 Err(_) => thread::sleep(REDIAL),
             }
         }

@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use super::Mesh;
 use super::callers::{Call, Caller, accept, is_refusal};
 use super::proof::Claim;
+use super::repair::REPAIR;
 use super::secure::Line;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
@@ -65,10 +68,10 @@ impl Mesh {
         let wanted = |&&(rank, _): &&(NodeId, SocketAddr)| self.connections[rank].is_none() && rank != self.rank;
         let mut partners: Vec<Partner> =
             peers.iter().filter(wanted).map(|&(rank, address)| self.partner(rank, address)).collect();
-        let mut callers = Vec::new();
         loop {
             self.call_partners(&mut partners, deadline);
-            while self.answer_partner(&mut partners, &mut callers, deadline)? {}
+            self.hear(&self.awaited_first(&partners, deadline));
+            while self.answer_partner(&mut partners)? {}
             self.hear_partners(&mut partners)?;
             let is_late = Instant::now() > deadline;
             let is_over = |each: &Partner| each.calling.is_none() && (is_late || self.is_out_of_reach(each.address));
@@ -106,26 +109,29 @@ impl Mesh {
     fn call_partners(&self, partners: &mut [Partner], deadline: Instant) {
         let now = Instant::now();
         for partner in partners {
-            if partner.calling.is_none() && partner.calls_at.is_some_and(|at| at <= now && now < deadline) {
+            // Who has proven itself with one stream counts on that, and is about to come with the others.
+            let is_coming =
+                self.callers.iter().filter_map(|caller| caller.claim).any(|claim| claim.rank == partner.rank);
+            let is_time = partner.calls_at.is_some_and(|at| at <= now && now < deadline);
+            if is_time && partner.calling.is_none() && !is_coming {
                 let until = if self.calls_first(partner) { deadline } else { deadline.min(now + TURN) };
                 partner.calling = Some(self.call(GREETING, partner.rank, partner.address, until, deadline + GRACE));
             }
         }
     }
 
-    /// Keeps the connection of one partner that has called, if there is one.
-    fn answer_partner(
-        &mut self,
-        partners: &mut Vec<Partner>,
-        callers: &mut Vec<Caller>,
-        deadline: Instant,
-    ) -> Result<bool> {
+    /// Returns the partners whose calls are taken.
+    fn awaited_first(&self, partners: &[Partner], deadline: Instant) -> Vec<NodeId> {
         let is_awaited = |each: &&Partner| self.calls_first(each) || each.calling.is_none();
-        let awaited: Vec<NodeId> = match Instant::now() > deadline {
+        match Instant::now() > deadline {
             true => Vec::new(),
             false => partners.iter().filter(is_awaited).map(|partner| partner.rank).collect(),
-        };
-        let Some((rank, streams)) = self.next_member(callers, GREETING, &awaited) else { return Ok(false) };
+        }
+    }
+
+    /// Keeps the connection of one partner that has called, if there is one.
+    fn answer_partner(&mut self, partners: &mut Vec<Partner>) -> Result<bool> {
+        let Some((rank, streams)) = self.next_member(GREETING) else { return Ok(false) };
         partners.retain(|partner| partner.rank != rank);
         self.reunions.calls.retain(|&(other, _)| other != rank);
         self.keep(rank, streams, self.reunions.dead_after)?;
@@ -180,7 +186,10 @@ impl Mesh {
             _ => error.to_string(),
         };
         let (rank, address) = (partner.rank, partner.address);
-        let remedy = "is there a route, or a firewall, and does the same group listen there?";
+        let remedy = match self.credentials {
+            None => "is there a route, or a firewall, and does the same group listen there?",
+            Some(_) => "is there a route, or a firewall, does the same group listen there, and has it the same sites?",
+        };
         format!("rank {} cannot reach rank {rank} at {address}: {reason}; {remedy}", self.rank)
     }
 
@@ -216,29 +225,26 @@ impl Mesh {
             deadline,
             key: self.key.clone(),
             credentials: self.credentials.clone(),
+            is_given_up: Arc::default(),
         };
+        let is_given_up = call.is_given_up.clone();
         let (sender, receiver) = channel();
         thread::spawn(move || {
             // Nobody listens if this rank has given up meanwhile.
             let _ = sender.send(call.with(&claims));
         });
-        Calling { rank, receiver }
+        Calling { receiver, is_given_up }
     }
 
-    /// Returns the streams of an awaited rank with this greeting that has proven to be one and has called with all of
-    /// its streams, if there is one. It waits for none of them, so that a silent caller keeps nobody out.
-    pub(super) fn next_member(
-        &self,
-        callers: &mut Vec<Caller>,
-        greeting: [u8; 8],
-        awaited: &[NodeId],
-    ) -> Option<(NodeId, Vec<Line>)> {
-        let is_awaited = |claim: Claim| claim.greeting == greeting && awaited.contains(&claim.rank);
-        self.hear(callers, &is_awaited);
+    /// Returns the streams of a rank with this greeting that has called with all of its streams, if there is one. It
+    /// waits for none of them, so that a silent caller keeps nobody out.
+    pub(super) fn next_member(&mut self, greeting: [u8; 8]) -> Option<(NodeId, Vec<Line>)> {
+        let callers = &mut self.callers;
         let said = |caller: &Caller| caller.claim.filter(|claim| claim.greeting == greeting);
-        let is_whole = |claim: &Claim| {
-            let of_rank = callers.iter().filter_map(said).filter(|other| other.rank == claim.rank);
-            of_rank.map(|other| other.stream).collect::<BTreeSet<_>>().len() == claim.streams
+        let mut come: BTreeMap<NodeId, BTreeSet<usize>> = BTreeMap::new();
+        let is_whole = |&Claim { rank, stream, streams, .. }: &Claim| {
+            let of_rank = come.entry(rank).or_default();
+            of_rank.insert(stream) && of_rank.len() == streams
         };
         let Claim { rank, .. } = callers.iter().filter_map(said).find(is_whole)?;
         let mut streams = BTreeMap::new();
@@ -248,22 +254,36 @@ impl Mesh {
         Some((rank, streams.into_values().collect()))
     }
 
-    /// Accepts callers, and keeps those that may still prove to be awaited.
-    pub(super) fn hear(&self, callers: &mut Vec<Caller>, is_awaited: &impl Fn(Claim) -> bool) {
+    /// Accepts callers, and keeps those that may still prove to be awaited: for the first time if they are among
+    /// `first`, and again if their connection or stream was lost.
+    pub(super) fn hear(&mut self, first: &[NodeId]) {
+        let mut callers = std::mem::take(&mut self.callers);
         let credentials = self.credentials.as_ref();
         if let Some(listener) = &self.listener {
-            accept(listener, callers, credentials);
+            accept(listener, &mut callers, credentials);
         }
-        callers.retain_mut(|caller| {
-            caller.serve(self.rank, &self.key, credentials, is_awaited) && caller.claim.is_none_or(is_awaited)
-        });
+        let is_awaited = |claim: Claim| match claim.greeting {
+            _ if claim.rank.index() >= self.connections.len() => false,
+            GREETING => first.contains(&claim.rank),
+            REUNION => self.awaits_again(claim.rank),
+            REPAIR => self.is_broken((claim.rank, claim.stream)),
+            _ => false,
+        };
+        callers.retain_mut(|caller| caller.serve(self.rank, &self.key, credentials, &is_awaited));
+        self.callers = callers;
     }
 }
 
 /// A call to a rank that has not been answered.
 pub struct Calling {
-    pub rank: NodeId,
     receiver: Receiver<io::Result<Vec<Line>>>,
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Calling {

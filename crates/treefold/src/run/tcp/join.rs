@@ -99,6 +99,7 @@ impl Mesh {
             watch: None,
             reunions: Default::default(),
             repairs: Default::default(),
+            callers: Vec::new(),
             streams: vec![1; count],
         })
     }

@@ -10,11 +10,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use mio::net::{TcpListener, TcpStream};
+use socket2::{Domain, Socket, Type};
 
 use crate::error::{Error, Result};
 
 /// The sockets of this process that listen at ports which were asked for.
 static SHARED: Mutex<BTreeMap<SocketAddr, Weak<TcpListener>>> = Mutex::new(BTreeMap::new());
+
+/// How many callers the kernel keeps until they are accepted, if its own limit is not lower. Of more it drops some, who
+/// try again a second later.
+const BACKLOG: i32 = 1024;
 
 /// A socket that listens, which others may share.
 pub struct Listener {
@@ -45,7 +50,7 @@ impl Listener {
             Error::new(format!("cannot listen on {at}: {what}; {remedy}")).outside(error.kind())
         };
         if address.port() == 0 {
-            let socket = Arc::new(TcpListener::bind(address).map_err(fail)?);
+            let socket = Arc::new(bound(address).map_err(fail)?);
             let address = socket.local_addr().map_err(fail)?;
             return Ok(Self { socket, address });
         }
@@ -53,7 +58,8 @@ impl Listener {
         if let Some(socket) = shared.get(&address).and_then(Weak::upgrade) {
             return Ok(Self { socket, address });
         }
-        let socket = Arc::new(TcpListener::bind(address).map_err(fail)?);
+        let socket = Arc::new(bound(address).map_err(fail)?);
+        shared.retain(|_, socket| socket.strong_count() > 0);
         shared.insert(address, Arc::downgrade(&socket));
         Ok(Self { socket, address })
     }
@@ -65,4 +71,14 @@ impl Listener {
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         self.socket.accept()
     }
+}
+
+fn bound(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // The port may have belonged to a process that ended a moment ago.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
 }

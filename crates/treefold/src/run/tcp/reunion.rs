@@ -10,18 +10,14 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::Mesh;
-use super::callers::Caller;
-use super::calls::{Calling, REUNION};
+use super::calls::REUNION;
 use super::connection::{Connection, Received};
 use super::frame::{Frame, Kind};
+use super::redial::{PATIENCE, Redials};
 use super::secure::Line;
 use super::window::{Window, Work};
 use crate::ids::NodeId;
 
-/// How often a rank dials another one from which it is cut off.
-const DIAL_EVERY: Duration = Duration::from_secs(3);
-/// How long it waits for the other end to take up the connection, and then for its greeting.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// The most bytes of control messages that are kept for a connection that comes back.
 const LOG: usize = 4 << 20;
 
@@ -32,12 +28,8 @@ pub struct Reunions {
     pub calls: Vec<(NodeId, SocketAddr)>,
     /// How long a peer may take to acknowledge data.
     pub dead_after: Duration,
-    /// When each rank was dialled last.
-    dialled: Vec<(NodeId, Instant)>,
     /// The ranks that are being dialled.
-    dialling: Vec<Calling>,
-    /// The callers that have not said who they are.
-    callers: Vec<Caller>,
+    pub dialling: Redials<NodeId>,
     /// The connections whose ends have not greeted each other.
     strangers: Vec<Stranger>,
     /// The last control messages: the rank that has broadcast each, its number, and its frame.
@@ -87,11 +79,10 @@ impl Mesh {
 
     /// Takes the next steps towards the ranks from which this one is cut off.
     pub(super) fn reunite(&mut self, now: Instant) {
-        if self.faults.cut_pairs().is_empty() {
-            return;
-        }
         self.dial_again(now);
-        self.take_up(now);
+        for (rank, streams) in self.reunions.dialling.answered() {
+            self.meet(rank, streams, now);
+        }
         self.take_calls(now);
         self.greet(now);
     }
@@ -102,29 +93,22 @@ impl Mesh {
         self.faults.next_life(rank, self.rank).filter(|_| !is_met)
     }
 
-    /// Dials the ranks that this one called before, in threads, as that may take long.
-    fn dial_again(&mut self, now: Instant) {
-        for (rank, address) in self.reunions.calls.clone() {
-            let is_early = |&(other, at): &(NodeId, Instant)| other == rank && now - at < DIAL_EVERY;
-            let is_dialling = self.reunions.dialling.iter().any(|calling| calling.rank == rank);
-            let is_later = is_dialling || self.reunions.dialled.iter().any(is_early);
-            if is_later || self.awaited(rank).is_none() {
-                continue;
-            }
-            let calling = self.call(REUNION, rank, address, now + PATIENCE, now + PATIENCE);
-            self.reunions.dialled.retain(|&(other, _)| other != rank);
-            self.reunions.dialled.push((rank, now));
-            self.reunions.dialling.push(calling);
-        }
+    /// Returns whether this rank awaits another one that has called it before and was cut off from it.
+    pub(super) fn awaits_again(&self, rank: NodeId) -> bool {
+        rank != self.rank && !self.calls(rank) && self.awaited(rank).is_some()
     }
 
-    /// Takes up the connections of calls that were answered.
-    fn take_up(&mut self, now: Instant) {
-        for calling in std::mem::take(&mut self.reunions.dialling) {
-            match calling.answered() {
-                Some(Ok(streams)) => self.meet(calling.rank, streams, now),
-                Some(Err(_)) => {}
-                None => self.reunions.dialling.push(calling),
+    /// Returns whether any pair is cut that a watched group may connect again.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.watch.is_some() && !self.faults.cut_pairs().is_empty()
+    }
+
+    /// Dials the ranks that this one called before.
+    fn dial_again(&mut self, now: Instant) {
+        for (rank, address) in self.reunions.calls.clone() {
+            if self.awaited(rank).is_some() && self.reunions.dialling.is_due(rank, now) {
+                let calling = self.call(REUNION, rank, address, now + PATIENCE, now + PATIENCE);
+                self.reunions.dialling.begin(rank, calling, now);
             }
         }
     }
@@ -136,15 +120,7 @@ impl Mesh {
 
     /// Accepts the ranks that have called this one before and are cut off from it, and greets them.
     fn take_calls(&mut self, now: Instant) {
-        let callers = NodeId::first(self.connections.len()).filter(|&rank| rank != self.rank && !self.calls(rank));
-        let awaited: Vec<NodeId> = callers.filter(|&rank| self.awaited(rank).is_some()).collect();
-        if awaited.is_empty() {
-            return;
-        }
-        let mut callers = std::mem::take(&mut self.reunions.callers);
-        let member = self.next_member(&mut callers, REUNION, &awaited);
-        self.reunions.callers = callers;
-        if let Some((rank, streams)) = member {
+        if let Some((rank, streams)) = self.next_member(REUNION) {
             self.meet(rank, streams, now);
             if let Some(stranger) = self.reunions.strangers.iter().position(|each| each.rank == rank) {
                 let welcome = self.welcome(self.reunions.strangers[stranger].life);

@@ -157,6 +157,14 @@ pub struct Line {
 }
 
 impl Line {
+    /// Returns whether the other end has not closed it, as far as is known without reading.
+    pub fn is_open(&self) -> bool {
+        match self.stream.peek(&mut [0]) {
+            Ok(bytes) => bytes > 0,
+            Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        }
+    }
+
     /// Calls a rank over a stream.
     pub fn call(stream: TcpStream, rank: NodeId, credentials: Option<&Credentials>) -> io::Result<Self> {
         let session = credentials.map(|credentials| {

@@ -59,7 +59,6 @@ impl Mesh {
         self.ask(now);
         self.probe(&mut watch, now);
         self.watch = Some(watch);
-        self.reunite(now);
     }
 
     /// Asks the neighbours whose connections carry no data.

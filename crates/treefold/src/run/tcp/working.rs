@@ -201,7 +201,7 @@ impl Mesh {
         }
         self.vigil.last_poll = now;
         self.keep_watch();
-        self.repair(now);
+        self.mend(now);
         let Flight { sequence, first_since, .. } = self.flights[0];
         if timeouts.operation.is_some_and(|most| now - first_since > most) {
             let cause = self.describe_delay(first.program(), now - first_since);

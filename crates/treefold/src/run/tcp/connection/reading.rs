@@ -138,6 +138,7 @@ impl Stream {
                 return Some(Received::Frame(frame));
             }
             Use::Early => {
+                pair.early_bytes += frame.length;
                 pair.early.push_back((frame, std::mem::take(&mut self.body)));
                 // Its operation may have begun while it came.
                 return pair.take_early(work, progress);
@@ -154,7 +155,7 @@ impl Stream {
             Kind::Came | Kind::Broken | Kind::Fence | Kind::Open => Use::Keep,
             Kind::Probe => Use::Drop,
             _ if frame.sequence > work.last => {
-                pair.early_bytes = pair.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
+                pair.early_bytes.checked_add(frame.length).filter(|&bytes| bytes <= EARLY)?;
                 Use::Early
             }
             _ if !work.runs(frame.sequence) => Use::Drop,
