@@ -1,4 +1,4 @@
-"""With certificates, calls of any size run over treefold's encrypted connections, and what gloo still sends is told."""
+"""Calls of any size run over encrypted connections where there are certificates, and users learn what does not."""
 
 import contextlib
 import io
