@@ -229,6 +229,15 @@ def test_local_processes_over_tcp():
     assert (row["wrong"], row["transport"], row["ranks"], row["type"]) == (0, "tcp", 3, "int16")
 
 
+@pytest.mark.parametrize(("bandwidth", "is_told"), [("1MB/s", True), ("100TB/s", False)])
+def test_a_run_that_is_faster_than_the_network_is_told(bandwidth, is_told):
+    arguments = ("full:2", "--bandwidth", bandwidth, "--sizes", "1MiB:2MiB", "--iters", 1)
+    (code, out, _), _ = workers(arguments, arguments)
+    assert code == 0
+    notes = [line for line in out.splitlines() if line.startswith("# faster")]
+    assert notes == ["# faster than the given network allows: measure it with treefold probe"] * is_told
+
+
 def test_workers_meet_and_only_rank_0_prints():
     arguments = ("ring:3", "--sizes", "100B,1MB", "--iters", 2, "--json")
     names = ["GPU2", "GPU0", "GPU1"]

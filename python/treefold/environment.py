@@ -19,7 +19,8 @@ VARIABLES = {
     "they send and show each other certificates; if not set, nothing is encrypted",
     "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec; each process group plans for its own part of it",
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
-    "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend; 4KiB if not set",
+    "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend, unless TREEFOLD_TLS is set; 4KiB if "
+    "not set",
     "TREEFOLD_TRANSPORT": "PyTorch: `tcp` (connections of treefold's own) or `torch` (gloo's); tcp if not set",
     "TREEFOLD_ADAPT": "PyTorch: `yes` lets plans follow links that change or die, `auto` by any algorithm; needs tcp",
     "TREEFOLD_WIRE": "PyTorch: the type in which sums of float32 and bfloat16 cross lines: `bfloat16`, `float16`, "

@@ -86,12 +86,15 @@ def probe(
 
     It measures the latency and the bandwidth of every pair of workers, and for each worker the total rate at which it
     can send and receive (its caps). A line that one TCP stream does not fill is measured with more; the network's file
-    tells how many. "loaded" is the latency while a line is full.
+    tells how many. "loaded" is the latency while a line is full, which the file does not have.
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N, which starts N workers on this host. TREEFOLD_NAME names
     a worker. All workers use the options of worker 0, and only worker 0 prints and writes. In the examples, HOST is the
     host of worker 0.
+
+    TREEFOLD_TLS names the folder of this worker's certificate (see treefold certificates), with which the workers meet;
+    what they send to measure is not encrypted. TREEFOLD_JOB is a secret word that all workers of the job have.
 
     Examples:
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m treefold probe -o wan.json

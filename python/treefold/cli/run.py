@@ -112,8 +112,8 @@ class JobOptions:
         typer.Option(
             metavar="N",
             help="Join each two workers by so many TCP streams side by side, from 1 to 256; by default as many as "
-            "the network's file tells (treefold probe measures it), or else as their line needs by its bandwidth and "
-            "latency. It needs the transport tcp.",
+            "TREEFOLD_STREAMS or the network's file tells (treefold probe measures it), or else as their line needs by "
+            "its bandwidth and latency. It needs the transport tcp.",
         ),
     ] = None
 
@@ -127,6 +127,9 @@ class JobOptions:
             return [_core.parse_size(self.size)]
         return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None, blocks)]
 
+
+_BEYOND_BOUND = 1.1
+"""Runs that reach more than this part of the bound show that the network is faster than it is said to be."""
 
 _Source = Annotated[
     str | None,
@@ -157,8 +160,9 @@ def run(
     Start one process for each worker: with torchrun, with mpiexec, or by hand with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N: it runs N workers, one for each rank, on this host. The
     times of --local say nothing about the network. Worker r is rank r, unless every worker has a TREEFOLD_NAME: then
-    each is the accelerator of that name. auto compares plans with the flow simulator. Only worker 0 prints. In the
-    examples, HOST is the host of worker 0.
+    each is the accelerator of that name. TREEFOLD_TLS names the folder of a worker's certificate (see treefold
+    certificates); without it nothing is encrypted. TREEFOLD_JOB is a secret word that all workers of the job have. auto
+    compares plans with the flow simulator. Only worker 0 prints. In the examples, HOST is the host of worker 0.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB
@@ -283,6 +287,8 @@ def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, ro
                 f"\n# {_core.format_size(row['size_bytes'])} crossed lines as {options.number}: in plans of "
                 f"{row['algorithm']} ranks add up by themselves; name another algorithm, for example multitree"
             )
+    if any((row["bound_fraction"] or 0) > _BEYOND_BOUND for row in rows):
+        note += "\n# faster than the given network allows: measure it with treefold probe"
     if options.trace is not None:
         median_s = rows[-1]["median_time_s"]
         note += f"\n# {options.trace} has the transfers of the run with the median time, {median_s * 1e6:.2f} us"

@@ -6,8 +6,9 @@ With 2.14, the oldest that works, `import treefold.torch` first.
 
 The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce`, `all_gather_into_tensor`,
 `reduce_scatter_tensor`, and `all_to_all_single`. The groups pass everything else, CUDA tensors and
-`all_gather` with a list included, to the backend that they wrap (gloo, nccl). With a plan of `ring2d`, `p2p`,
-`exchange`, `hierarchical` or `recursive-doubling`, only the all-reduces are planned calls.
+`all_gather` with a list included, to the backend that they wrap (gloo, nccl). With certificates (TREEFOLD_TLS), calls
+of any size are planned, and so are `all_gather` with a list and `barrier`, as only planned calls are encrypted. With a
+plan of `ring2d`, `p2p`, `exchange`, `hierarchical` or `recursive-doubling`, only the all-reduces are planned calls.
 
 The options of a group are those of `pg_options=Options(...)`, else those of `configure`, else those of the environment
 (TREEFOLD_PLAN, TREEFOLD_TOPOLOGY and others). Only one of the three counts: with options from elsewhere, the

@@ -87,6 +87,19 @@ def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> Itera
     _store(dense, output)
 
 
+def all_gather_list(group: Group, outputs: Sequence[torch.Tensor], block: torch.Tensor) -> Iterator[None]:
+    """Fill the tensor of each rank in `outputs` with its block."""
+    blocks = torch.empty((group.size, block.numel()), dtype=block.dtype)
+    yield from all_gather(group, blocks, block)
+    for output, gathered in zip(outputs, blocks, strict=True):
+        output.detach().copy_(gathered.view(output.shape))
+
+
+def barrier(group: Group) -> Iterator[None]:
+    """Wait for all ranks: who has the maximum of what all have sent knows that all are there."""
+    yield from all_reduce(group, [torch.ones(1, dtype=torch.uint8)], _Reduction.MAX, Crossing())
+
+
 def reduce_scatter(
     group: Group, output: torch.Tensor, vector: torch.Tensor, operator: Any, crossing: Crossing
 ) -> Iterator[None]:

@@ -21,13 +21,14 @@ class Crossing:
     Operations of a group run one after the other, and so do the calls of its methods.
     """
 
-    def __init__(self, wire: str | None = None, error_feedback: bool = False) -> None:
-        self.wire, self.error_feedback = wire, error_feedback
+    def __init__(self, wire: str | None = None, error_feedback: bool = False, least_bytes: int = 0) -> None:
+        self.wire, self.error_feedback, self._least_bytes = wire, error_feedback, least_bytes
         self._residuals: dict[tuple[Any, torch.dtype], tuple[StorageWeakRef, torch.Tensor]] = {}
 
     def wire_of(self, tensor: torch.Tensor, operator: Any) -> str | None:
         """Return the type in which the numbers of a tensor cross lines; None if they cross as they are."""
-        return self.wire if operator in _SUMS and tensor.dtype in _ROUNDED else None
+        is_rounded = operator in _SUMS and tensor.dtype in _ROUNDED and tensor.nbytes >= self._least_bytes
+        return self.wire if is_rounded else None
 
     def residual_of(self, tensor: torch.Tensor, operator: Any) -> torch.Tensor | None:
         """Return the residual of a tensor, as a view of its shape and strides; None without error feedback."""

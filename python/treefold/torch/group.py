@@ -20,9 +20,9 @@ from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.work import OrderedExecutor, Work, spans_of
 
 _COLLECTIVES = (
-    *("allgather", "allgather_coalesced", "all_gather_single_coalesced"),
+    *("allgather_coalesced", "all_gather_single_coalesced"),
     *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall"),
-    *("barrier", "gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
+    *("gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
     *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
 )
 _POINT_TO_POINT = ("send", "recv", "recv_anysource", "_start_coalescing", "_end_coalescing")
@@ -30,7 +30,7 @@ _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """A process group that runs the planned calls on CPU tensors of `least_bytes` or more by a plan.
+    """A process group that runs the planned calls on CPU tensors of `least_bytes` or more, or all with TLS, by a plan.
 
     It passes everything else to the group that it wraps.
 
@@ -98,6 +98,25 @@ class ProcessGroup(dist.ProcessGroup):
             if self.planned.takes(tensors, operator, "reduce"):
                 return self._plan(options, tensors, lambda group: collectives.reduce(group, tensors[0], root, operator))
         return self.pass_on("reduce", tensors, *args, **kwargs)
+
+    def allgather(self, outputs: Any, blocks: Any, *args: Any, **kwargs: Any) -> Any:
+        """Gather the blocks of all ranks into a tensor each; it is planned if connections are encrypted."""
+        options = _options(c10d.AllgatherOptions, args, kwargs)
+        if options is not None and self.planned.is_encrypted and len(outputs) == len(blocks) == 1:
+            (results,), (block,) = outputs, blocks
+            fits = len(results) == self.size()
+            fits = fits and all(each.shape == block.shape and each.dtype == block.dtype for each in results)
+            if fits and self.planned.takes([*results, block], collective="all-gather"):
+                run = partial(collectives.all_gather_list, outputs=results, block=block)
+                return self._plan(options, results, run, block)
+        return self.pass_on("allgather", outputs, blocks, *args, **kwargs)
+
+    def barrier(self, *args: Any, **kwargs: Any) -> Any:
+        """Wait for all ranks; it is planned if connections are encrypted, and the barrier is not of other devices."""
+        options = _options(c10d.BarrierOptions, args, kwargs)
+        if options is not None and self.planned.is_encrypted and _is_on_cpu(options):
+            return self._plan(options, [], collectives.barrier)
+        return self.pass_on("barrier", *args, **kwargs)
 
     def all_gather_single(self, output: Any, block: Any, *args: Any, **kwargs: Any) -> Any:
         """Gather blocks of all ranks into one tensor."""
@@ -201,6 +220,11 @@ def _options(kind: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the options of a call; None for the short forms of calls, which are left to the wrapped group."""
     options = args[0] if args else kwargs.get("opts")
     return options if isinstance(options, kind) else None
+
+
+def _is_on_cpu(options: Any) -> bool:
+    """Tell whether a barrier waits for no other device than the CPU."""
+    return not options.device_ids and (options.device is None or options.device.type == "cpu")
 
 
 def _result(handle: Any) -> Any:

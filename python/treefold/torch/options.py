@@ -51,7 +51,8 @@ class Options:
     least_bytes: int | str = 4096
     """Calls with fewer bytes than this go to the wrapped backend. The bytes are those of the whole vector: of the
     output of an all-gather, of the input of a reduce-scatter, and of coalesced tensors together. It may be a text with
-    a unit, such as `64KiB`, and becomes a number. Its variable is TREEFOLD_LEAST_SIZE."""
+    a unit, such as `64KiB`, and becomes a number. With certificates (TREEFOLD_TLS) smaller calls are planned, too, so
+    that they are encrypted, but they are not rounded. Its variable is TREEFOLD_LEAST_SIZE."""
     transport: str = "tcp"
     """The transport of a plan's messages: `tcp`, which is treefold's own connections, or `torch`, which is gloo's
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""

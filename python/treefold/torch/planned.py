@@ -33,7 +33,7 @@ from treefold.torch.collectives import OPERATORS
 from treefold.torch.crossing import Crossing
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen
-from treefold.torch.reporting import Status, report_once
+from treefold.torch.reporting import Status, clear_text, report_once
 from treefold.torch.wrapped import backends_of, gloo
 
 _REPORT: dict[str, Schema] = {
@@ -45,6 +45,8 @@ _REPORT: dict[str, Schema] = {
     "wire": (None, *WIRE_TYPES).__contains__,
     "feedback": bool,
     "unknown": [str],
+    "tls": bool,
+    "address": str,
 }
 """The schema of what each rank says of its options before the group forms."""
 _FLOAT_BYTES = 4
@@ -86,7 +88,7 @@ class PlannedCalls:
             TreefoldError: On every rank, if one of them has options that do not fit.
 
         """
-        self._members = members
+        self._members, self._is_hook = members, wraps is not None
         self._meeting = from_store(
             members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
         )
@@ -101,9 +103,12 @@ class PlannedCalls:
         mine = {"error": own_error, "plans": self._source is not None, "least": self.options.least_bytes}
         mine |= {"transport": self.options.transport, "adapt": self.options.adapt, "unknown": unknown_variables()}
         mine |= {"wire": self.options.wire, "feedback": self.options.error_feedback}
+        mine |= {"tls": self._meeting._credentials is not None, "address": self._meeting._address or ""}
         reports = exchange(self._meeting.exchange, mine, _REPORT)
-        self._least_bytes, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
-        self.crossing = Crossing(reports[0]["wire"], reports[0]["feedback"])
+        least, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
+        self.crossing = Crossing(reports[0]["wire"], reports[0]["feedback"], least)
+        self._has_tls, self._rounded_bytes = self._meeting._credentials is not None, least
+        self._least_bytes = 1 if self._has_tls else least  # only treefold's own connections encrypt
         self._group: Group | None = None
         self._possible: dict[str, bool] = {}
         with leaving_together(self._meeting):
@@ -111,6 +116,11 @@ class PlannedCalls:
             # The ranks join now, because others may wait for something else of this rank when it begins an operation.
             self._group = None if self._reason else self._joined()
         self._report(reports)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Tell whether planned operations are encrypted."""
+        return self._has_tls and not self._reason
 
     @property
     def group(self) -> Group:
@@ -126,6 +136,7 @@ class PlannedCalls:
             report_once(sentence, f"treefold: {visible(sentence)}", is_reporter)
         if self._members.size > 1 or self._members.are_all:
             report_once(self._reason, str(self.status), is_reporter, is_good=not self._reason)
+        self._report_clear_text(reports)
         group, wire = self._group, self.crossing.wire
         if group is not None and wire is not None and not self._crosses_as(group, wire):
             text = (
@@ -134,9 +145,18 @@ class PlannedCalls:
             )
             report_once(text, text, is_reporter)
 
+    def _report_clear_text(self, reports: Sequence[dict[str, Any]]) -> None:
+        """Let rank 0 report what leaves a machine unencrypted although there are certificates."""
+        addresses = {report["address"] for report in reports}
+        # An address is unknown only where there are several machines.
+        if any(report["tls"] for report in reports) and (len(addresses) > 1 or "" in addresses):
+            has_all = self._group is not None and self._is_possible(self._group, "broadcast")
+            text = clear_text(self.status, self._is_hook, has_all)
+            report_once(text, text, is_reporter=self._members.rank == 0)
+
     def _crosses_as(self, group: Group, wire: str) -> bool:
         """Return whether the plan lets numbers cross lines in another type, so that all ranks end alike."""
-        elements = max(1, self._least_bytes // _FLOAT_BYTES)
+        elements = max(1, self._rounded_bytes // _FLOAT_BYTES)
         return crossing(group.plan, elements, _FLOAT_BYTES, group.transport.message_s, wire)[0] is not None
 
     @property
@@ -154,6 +174,7 @@ class PlannedCalls:
             plan is not None and self._adapt,
             None if plan is None else self.crossing.wire,
             plan is not None and self.crossing.error_feedback,
+            self.is_encrypted,
         )
 
     def _joined(self) -> Group:

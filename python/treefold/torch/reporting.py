@@ -26,6 +26,7 @@ class Status(NamedTuple):
         adapt: Whether the plan follows links that change: False, True (with its own algorithm) or `auto`.
         wire: The type in which sums of float32 and bfloat16 cross lines; None if they cross as they are.
         error_feedback: Whether what this takes from tensors is kept.
+        encrypted: Whether the plan's messages are encrypted (TREEFOLD_TLS); what is passed on never is.
 
     Example:
         >>> from treefold.torch import Status
@@ -44,6 +45,7 @@ class Status(NamedTuple):
     adapt: bool | str = False
     wire: str | None = None
     error_feedback: bool = False
+    encrypted: bool = False
 
     def __str__(self) -> str:
         if self.algorithm is None:
@@ -51,11 +53,43 @@ class Status(NamedTuple):
         follows = {True: ", following links that change", "auto": ", following links that change by any algorithm"}
         crosses = "" if self.wire is None else f", sums across lines as {self.wire}"
         crosses += " with error feedback" if self.error_feedback else ""
+        sizes = f"{format_size(self.least_bytes)} or more" if self.least_bytes > 1 else "any size"
+        over, clear = (f"{self.transport} with TLS", ", unencrypted") if self.encrypted else (self.transport, "")
         return (
-            f"treefold plans CPU tensors of {format_size(self.least_bytes)} or more with {self.algorithm} on network "
-            f"'{self.network}' ({self.ranks} ranks), over {self.transport}{follows.get(self.adapt, '')}{crosses}; all "
-            f"else goes to {self.wraps}"
+            f"treefold plans CPU tensors of {sizes} with {self.algorithm} on network '{self.network}' "
+            f"({self.ranks} ranks), over {over}{follows.get(self.adapt, '')}{crosses}; all else goes to "
+            f"{self.wraps}{clear}"
         )
+
+
+def clear_text(status: Status, is_hook: bool, has_all: bool) -> str:
+    """Return the warning that some messages of ranks with certificates leave a machine unencrypted.
+
+    Args:
+        status: What is planned.
+        is_hook: Whether only the gradients of DDP's communication hook can be planned.
+        has_all: Whether the plan has trees for more than all-reduces.
+
+    """
+    tunnel = "join the machines by a tunnel, such as WireGuard"
+    if not status.encrypted:
+        return (
+            f"treefold: TREEFOLD_TLS is set, but nothing is planned, and {status.wraps} encrypts nothing of what "
+            f"leaves a machine; set TREEFOLD_TOPOLOGY, or {tunnel}"
+        )
+    if is_hook or not has_all:
+        only, remedy = "gradients of the communication hook", "name the backend treefold"
+        if not is_hook:
+            only, remedy = f"all_reduce and barrier in plans of {status.algorithm}", "plan with another algorithm"
+        return (
+            f"treefold: TREEFOLD_TLS encrypts only {only}; {status.wraps} carries all else in clear text, broadcasts "
+            f"of weights, too: {remedy}, or {tunnel}"
+        )
+    return (
+        f"treefold: TREEFOLD_TLS does not encrypt what {status.wraps} carries: send, recv, gather, scatter, "
+        f"reduce_scatter and all_to_all with lists, and tensors that are not on the CPU; nor torch's store. DDP and "
+        f"FSDP on CPUs need only the store. If you send more, {tunnel}"
+    )
 
 
 def report_once(kind: str, text: str, is_reporter: bool, is_good: bool = False) -> None:
