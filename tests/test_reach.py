@@ -1,5 +1,6 @@
 """Workers that do not listen, listen at one port, or are behind firewalls: who calls whom, and what plans go round."""
 
+import socket
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,8 +1,8 @@
 //! Callers of a rank's port, which anybody can call, and the calls of a rank itself.
 //!
 //! Strangers cost little: few may wait, each for a short time, and the rank waits for none of them. Where too many
-//! wait, the first is sent away of the address from which most come, so that who floods the port from one machine crowds
-//! out no rank of another one. A rank that was crowded out calls again.
+//! wait, the first is sent away of the address from which most come, so that who floods the port from one machine
+//! crowds out no rank of another one. A rank that was crowded out calls again.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
