@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::listener::Listener;
+use socket2::{Domain, Socket, Type};
+
+use super::listener::{Listener, unix_address};
 use super::proof::{Claim, HELLO_BYTES, Key, NUMBER_BYTES, PROOF_BYTES, number};
 use super::secure::{Credentials, Line};
 use crate::ids::NodeId;
@@ -43,7 +45,7 @@ pub struct Caller {
 
 impl Caller {
     /// Challenges a caller; the stream must not block.
-    fn new(stream: TcpStream, from: IpAddr, credentials: Option<&Credentials>) -> io::Result<Self> {
+    fn new(stream: Socket, from: IpAddr, credentials: Option<&Credentials>) -> io::Result<Self> {
         let mut line = Line::accept(stream, credentials)?;
         let (asked, deadline) = (number()?, Instant::now() + HELLO);
         // A new socket has room for so few bytes.
@@ -102,7 +104,7 @@ impl Caller {
 pub fn accept(listener: &Listener, callers: &mut Vec<Caller>, credentials: Option<&Credentials>) {
     for _ in 0..CALLERS {
         match listener.accept() {
-            Ok((stream, from)) => callers.extend(Caller::new(stream.into(), from.ip(), credentials)),
+            Ok((stream, from)) => callers.extend(Caller::new(stream, from, credentials)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             // The process cannot open one more file.
             Err(_) if !send_one_away(callers) => break,
@@ -153,7 +155,7 @@ impl Call {
         at_once(claims.iter().zip(sockets).map(|(&claim, socket)| move || self.with_one(claim, socket)))
     }
 
-    fn with_one(&self, claim: Claim, mut socket: TcpStream) -> io::Result<Line> {
+    fn with_one(&self, claim: Claim, mut socket: Socket) -> io::Result<Line> {
         let mut cut_short = None;
         loop {
             let mut line = Line::call(socket, self.rank, self.credentials.as_ref())?;
@@ -170,13 +172,33 @@ impl Call {
         }
     }
 
+    /// Connects to a rank of this machine by its name, or else by its address.
+    fn dial(&self, until: Instant) -> io::Result<Socket> {
+        let ip = self.address.ip();
+        if (ip == self.own || ip.is_loopback())
+            && let Ok(socket) = self.dial_near(until)
+        {
+            return Ok(socket);
+        }
+        self.dial_far(until)
+    }
+
+    fn dial_near(&self, until: Instant) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_write_timeout(Some(left(until)))?; // it counts for connecting, too
+        socket.connect(&unix_address(&self.key.name_of(self.rank, self.address))?)?;
+        socket.set_write_timeout(None)?;
+        Ok(socket)
+    }
+
     /// Connects from the address on which the rank listens, so that traffic takes the interface that was asked for.
-    fn dial(&self, until: Instant) -> io::Result<TcpStream> {
+    fn dial_far(&self, until: Instant) -> io::Result<Socket> {
         loop {
-            let socket = socket2::Socket::new(socket2::Domain::for_address(self.address), socket2::Type::STREAM, None)?;
+            let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None)?;
             socket.bind(&SocketAddr::new(self.own, 0).into())?;
+            socket.set_tcp_nodelay(true)?;
             match socket.connect_timeout(&self.address.into(), left(until)) {
-                Ok(()) => return Ok(socket.into()),
+                Ok(()) => return Ok(socket),
                 // What a rule of the system forbids is no answer of the other end.
                 Err(error) if Instant::now() + REDIAL > until && error.kind() == ErrorKind::PermissionDenied => {
                     return Err(io::Error::new(ErrorKind::HostUnreachable, error));
@@ -190,7 +212,6 @@ impl Call {
     }
 
     fn introduce(&self, line: &mut Line, claim: Claim) -> io::Result<()> {
-        line.stream.set_nodelay(true)?;
         let (mut asked, mut proof) = ([0; NUMBER_BYTES], [0; PROOF_BYTES]);
         line.stream.set_read_timeout(Some(left(self.deadline)))?;
         line.flush()?; // the beginning of TLS

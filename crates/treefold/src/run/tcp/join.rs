@@ -2,11 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token, Waker};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, TcpKeepalive};
 
 use super::connection::{Connection, Stream};
 use super::control::Heard;
@@ -71,7 +73,8 @@ impl Mesh {
     /// ```
     pub fn listen(rank: NodeId, ranks: u32, address: IpAddr, port: Option<u16>, key: &[u8; KEY_BYTES]) -> Result<Self> {
         let fail = |error: io::Error| Error::new(format!("cannot wait for connections: {error}")).outside(error.kind());
-        let listener = port.map(|port| Listener::at(SocketAddr::new(address, port))).transpose()?;
+        let key = Key::new(key);
+        let listener = port.map(|port| Listener::at(rank, SocketAddr::new(address, port), &key)).transpose()?;
         let poll = Poll::new().map_err(fail)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fail)?);
         let address = listener.as_ref().map_or(SocketAddr::new(address, 0), |listener| listener.address);
@@ -81,7 +84,7 @@ impl Mesh {
             poll,
             waker,
             listener,
-            key: Key::new(key),
+            key,
             credentials: None,
             address,
             is_near: true,
@@ -155,20 +158,21 @@ impl Mesh {
         line: Line,
         dead_after: Duration,
     ) -> io::Result<Stream> {
-        let Line { stream, session } = line;
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        let socket = SockRef::from(&stream);
-        let every = (dead_after / 4).max(Duration::from_secs(1));
-        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every).with_retries(3))?;
-        socket.set_tcp_user_timeout(Some(dead_after))?;
-        let is_near = stream.peer_addr()?.ip() == stream.local_addr()?.ip() || stream.peer_addr()?.ip().is_loopback();
-        let mut stream = mio::net::TcpStream::from_std(stream);
+        let Line { stream: socket, session } = line;
+        socket.set_nonblocking(true)?;
+        if socket.domain()? != Domain::UNIX {
+            socket.set_tcp_nodelay(true)?;
+            let every = (dead_after / 4).max(Duration::from_secs(1));
+            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every).with_retries(3))?;
+            socket.set_tcp_user_timeout(Some(dead_after))?;
+        }
+        let ends = [socket.peer_addr()?.as_socket(), socket.local_addr()?.as_socket()].map(|end| end.map(|at| at.ip()));
+        let is_near = ends[0] == ends[1] || ends[0].is_some_and(|ip| ip.is_loopback());
         self.poll.registry().register(
-            &mut stream,
+            &mut SourceFd(&socket.as_raw_fd()),
             Token(rank.index() * MOST_STREAMS + number),
             Interest::READABLE | Interest::WRITABLE,
         )?;
-        Ok(Stream::new(stream, session, is_near))
+        Ok(Stream::new(socket, session, is_near))
     }
 }

@@ -6,6 +6,7 @@
 //! recorded is no proof for another call, another rank or the other end.
 
 use std::io;
+use std::net::SocketAddr;
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -62,6 +63,14 @@ pub struct Key(hmac::Key);
 impl Key {
     pub fn new(bytes: &[u8; KEY_BYTES]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    }
+
+    /// Returns the name by which a rank at this address is called within its machine. Strangers cannot guess it, so
+    /// none of them can take it first.
+    pub fn name_of(&self, rank: NodeId, address: SocketAddr) -> String {
+        let tag = hmac::sign(&self.0, format!("name of rank {rank} at {address}").as_bytes());
+        let secret: String = tag.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("treefold {address} {secret}")
     }
 
     /// Returns what a caller says to the rank `acceptor`, which has sent the number `asked`; and the proof with which

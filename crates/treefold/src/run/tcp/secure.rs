@@ -5,7 +5,7 @@
 //! and addresses prove nothing, so they are not compared.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig,
     ServerConnection,
 };
+use socket2::Socket;
 
 use crate::bail;
 use crate::error::{Error, Result};
@@ -152,21 +153,21 @@ impl Session {
 
 /// A stream that is not set up yet, which TLS encrypts if the group has certificates.
 pub struct Line {
-    pub stream: TcpStream,
+    pub stream: Socket,
     pub session: Option<Box<Session>>,
 }
 
 impl Line {
     /// Returns whether the other end has not closed it, as far as is known without reading.
     pub fn is_open(&self) -> bool {
-        match self.stream.peek(&mut [0]) {
+        match self.stream.peek(&mut [MaybeUninit::uninit()]) {
             Ok(bytes) => bytes > 0,
             Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         }
     }
 
     /// Calls a rank over a stream.
-    pub fn call(stream: TcpStream, rank: NodeId, credentials: Option<&Credentials>) -> io::Result<Self> {
+    pub fn call(stream: Socket, rank: NodeId, credentials: Option<&Credentials>) -> io::Result<Self> {
         let session = credentials.map(|credentials| {
             let session = ClientConnection::new(credentials.calling.clone(), credentials.name(rank)?);
             Ok::<_, io::Error>(Session::new(session.map_err(reason)?.into()))
@@ -175,7 +176,7 @@ impl Line {
     }
 
     /// Answers a caller over a stream.
-    pub fn accept(stream: TcpStream, credentials: Option<&Credentials>) -> io::Result<Self> {
+    pub fn accept(stream: Socket, credentials: Option<&Credentials>) -> io::Result<Self> {
         let session = credentials.map(|credentials| {
             let session = ServerConnection::new(credentials.accepting.clone()).map_err(reason)?;
             Ok::<_, io::Error>(Session::new(session.into()))

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
-use mio::net::TcpStream;
+use socket2::Socket;
 
 use super::{Connection, EARLY, Received, Stream};
 use crate::run::operation::{Operation, Sink};
@@ -252,7 +252,7 @@ pub struct Ahead {
 
 impl Ahead {
     /// Reads as [`receive`] does.
-    fn read(&mut self, socket: &TcpStream, session: &mut Option<Box<Session>>, target: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, socket: &Socket, session: &mut Option<Box<Session>>, target: &mut [u8]) -> io::Result<usize> {
         if self.left.is_empty() {
             if target.len() >= AHEAD {
                 return receive(socket, session, target);
@@ -268,7 +268,7 @@ impl Ahead {
 }
 
 /// Reads what has come, through TLS if there is a session.
-fn receive(mut socket: &TcpStream, session: &mut Option<Box<Session>>, target: &mut [u8]) -> io::Result<usize> {
+fn receive(mut socket: &Socket, session: &mut Option<Box<Session>>, target: &mut [u8]) -> io::Result<usize> {
     match session {
         Some(session) => session.read(&mut socket, target),
         None => socket.read(target),

@@ -5,8 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
 
-use mio::net::TcpStream;
-use socket2::SockRef;
+use socket2::{Domain, Socket};
 
 use super::Connection;
 use super::log::{CONFIRMED, Log, Sent};
@@ -33,9 +32,9 @@ const SMALL: usize = 4 << 10;
 /// The bytes of frames that are ready to go beyond which no more are gathered.
 const GATHERED: usize = 16 << 10;
 
-/// A TCP stream to a peer.
+/// A stream to a peer, over TCP or within a machine.
 pub struct Stream {
-    pub(super) socket: TcpStream,
+    pub(super) socket: Socket,
     /// TLS, where the group has certificates.
     pub(super) session: Option<Box<Session>>,
     pub(super) readable: bool,
@@ -82,7 +81,7 @@ pub struct Stream {
 
 impl Stream {
     /// Wraps a stream to a peer, which is on this machine (`is_near`) or on another one.
-    pub fn new(socket: TcpStream, session: Option<Box<Session>>, is_near: bool) -> Self {
+    pub fn new(socket: Socket, session: Option<Box<Session>>, is_near: bool) -> Self {
         Self {
             socket,
             session,
@@ -175,7 +174,9 @@ impl Stream {
 
     pub fn limit_unsent(&mut self, unsent: usize) -> io::Result<()> {
         if unsent != self.unsent {
-            SockRef::from(&self.socket).set_tcp_notsent_lowat(unsent as u32)?;
+            if self.socket.domain()? != Domain::UNIX {
+                self.socket.set_tcp_notsent_lowat(unsent as u32)?;
+            }
             self.unsent = unsent;
         }
         Ok(())
@@ -379,7 +380,7 @@ impl Stream {
 
 /// Sends what the kernel takes, through TLS if there is a session.
 fn send(
-    socket: &TcpStream,
+    socket: &Socket,
     session: &mut Option<Box<Session>>,
     burst: Option<usize>,
     pieces: &[IoSlice<'_>],
@@ -387,13 +388,13 @@ fn send(
 ) -> io::Result<usize> {
     match session {
         Some(session) => session.write(&mut Records { socket, flags: burst.map_or(0, |_| END_OF_BURST) }, pieces),
-        None => SockRef::from(socket).send_vectored_with_flags(pieces, flags),
+        None => socket.send_vectored_with_flags(pieces, flags),
     }
 }
 
 /// Sends records of TLS, each with these flags: they are smaller than a burst.
 struct Records<'a> {
-    socket: &'a TcpStream,
+    socket: &'a Socket,
     flags: i32,
 }
 
@@ -401,11 +402,11 @@ impl Write for Records<'_> {
     fn write_vectored(&mut self, records: &[IoSlice<'_>]) -> io::Result<usize> {
         // To another machine each record is a burst of its own.
         let count = if self.flags == 0 { records.len().min(SLICES) } else { 1 };
-        SockRef::from(self.socket).send_vectored_with_flags(&records[..count], self.flags)
+        self.socket.send_vectored_with_flags(&records[..count], self.flags)
     }
 
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        SockRef::from(self.socket).send_with_flags(record, self.flags)
+        self.socket.send_with_flags(record, self.flags)
     }
 
     fn flush(&mut self) -> io::Result<()> {
