@@ -198,11 +198,16 @@ class Reception:
             self._expected[group] = size
 
     def lines(self, group: str, timeout_s: float) -> list[Line] | None:
-        """Return the lines of a group's workers, from worker 1 on; None if they are not all there in time."""
-        keys = [(group, worker) for worker in range(1, self._expected[group])]
+        """Return the lines of a group's workers, from worker 1 on; None if not all come in time, or it is dismissed."""
         with self._changed:
-            self._changed.wait_for(lambda: all(key in self._lines for key in keys), timeout_s)
-            return [self._lines[key] for key in keys] if all(key in self._lines for key in keys) else None
+            self._changed.wait_for(lambda: group not in self._expected or self._are_there(group), timeout_s)
+            return [self._lines[key] for key in self._keys(group)] if self._are_there(group) else None
+
+    def _keys(self, group: str) -> list[tuple[str, int]]:
+        return [(group, worker) for worker in range(1, self._expected[group])]
+
+    def _are_there(self, group: str) -> bool:
+        return group in self._expected and all(key in self._lines for key in self._keys(group))
 
     def has_lines(self, group: str) -> bool:
         """Return whether all workers of a group seem to be there."""
@@ -215,6 +220,7 @@ class Reception:
             self._expected.pop(group, None)
             for key in [key for key in self._lines if key[0] == group]:
                 self._lines.pop(key).close()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Listen no more, and send all away who wait; it may be called again."""

@@ -41,19 +41,18 @@ class Host(Membership):
     def _run(self) -> None:
         while not (self._is_closed or self._has_switched):
             if newcomers := self._reception.take(_POLL_S):
-                time.sleep(_TOGETHER_S)
-                newcomers += self._reception.take(0)
-                if self._takes_one:
-                    self._give_back(newcomers[1:])
-                    del newcomers[1:]
-                self._take_in(newcomers)
+                try:
+                    time.sleep(_TOGETHER_S)
+                    newcomers += self._reception.take(0)
+                    self._take_in(newcomers[:1] if self._takes_one else newcomers)
+                finally:  # those who have not come in and were not refused wait again, for whoever is worker 0 then
+                    self._give_back(newcomers)
 
     def _take_in(self, newcomers: list[Newcomer]) -> None:
         """Form a group with those newcomers for whom there is a place; return when it is in use, or given up."""
         places, newcomers = self._placed(newcomers)
         members = self._reception.lines(self.terms.number, CALL_S) if newcomers else None
         if members is None:
-            self._give_back(newcomers)
             return
         self._newcomers = newcomers
         self._lines = [*members, *(newcomer.line for newcomer in newcomers)]
@@ -74,9 +73,7 @@ class Host(Membership):
                 places = places.with_newcomer(newcomer.name, newcomer.rank)
                 placed.append(newcomer)
             except TreefoldError as error:
-                if isinstance(error, MisfitError) and self._may_lose_one(newcomer):
-                    self._reception.give_back(newcomer)
-                else:
+                if not (isinstance(error, MisfitError) and self._may_lose_one(newcomer)):
                     self._refuse(newcomer, error)
         return places, placed
 
@@ -167,7 +164,6 @@ class Host(Membership):
         for line in self._lines:
             with suppress(TreefoldError):
                 line.send({"drop": "worker 0 gave up the group with the newcomers"}, timeout_s=CALL_S)
-        self._give_back(self._newcomers)
         self._newcomers, self._lines = [], []
         if not self._is_closed:
             time.sleep(RETRY_S)
