@@ -13,7 +13,7 @@ The old group is closed once an all-reduce of the new one has ended, since then 
 
 from contextlib import suppress
 
-from treefold.errors import PeerError, TreefoldError
+from treefold.errors import DeadlineError, PeerError, TreefoldError
 from treefold.rendezvous import Rendezvous, challenge
 from treefold.rendezvous.hub import MAX_BLOB_BYTES
 from treefold.rendezvous.meeting import all_or_none
@@ -149,7 +149,7 @@ def enter(meeting: Rendezvous, connections: Connections) -> Group:
                 following = None
             if "form" in header:
                 place, adapt = meeting_over(line, header["form"], meeting)
-                with suppress(PeerError):  # worker 0 has an error, too, and says how it goes on
+                with suppress(PeerError, DeadlineError):  # worker 0 has an error, too, and says how it goes on
                     following = formed(place, connections, adapt, None, None)
     except BaseException:
         if following is not None:
