@@ -19,9 +19,9 @@ NONE = None
 ANY = 0
 
 
-def act(ports, work, **options):
+def act(ports, work, timeout_s=60, **options):
     """Return what each worker's `work` returns with its group, or its error; workers listen at these ports."""
-    places = runtime.local(len(ports))
+    places = runtime.local(len(ports), timeout_s)
 
     def one(place):
         place.port = ports[place.rank]
@@ -149,6 +149,14 @@ def test_who_is_behind_a_firewall_calls_the_others(walled, wall, rank):
 def test_plans_go_round_two_that_are_behind_firewalls(walled):
     walled({1: "closed", 2: "silent"})
     found, told = act([ANY] * 4, summed, network="full:4")
+    assert found == [10] * 4
+    assert told == ["worker 1 (GPU1) and worker 2 (GPU2) cannot connect; plans go round them"]
+
+
+def test_plans_go_round_two_that_cannot_connect_however_short_the_timeout_is(walled, monkeypatch):
+    walled({1: "silent", 2: "silent"})
+    monkeypatch.setattr(calls, "CONNECT_S", 15.0)
+    found, told = act([ANY] * 4, summed, timeout_s=8, network="full:4")
     assert found == [10] * 4
     assert told == ["worker 1 (GPU1) and worker 2 (GPU2) cannot connect; plans go round them"]
 

@@ -138,7 +138,7 @@ def _met(member: _Member, job: _Job, own_address: str | None) -> Rendezvous:
     door = Door(member.address, member.port, word_bytes(job.word), member.credentials)
     meeting = Rendezvous(member.rank, member.size, member.name, made.gather, made.close, own_address or made.address)
     meeting._secret, meeting._credentials, meeting._door = door.secret, door.credentials, door
-    meeting._hand_over, meeting._line = made.hand_over, made.line
+    meeting._hand_over, meeting._line, meeting._timeout_s = made.hand_over, made.line, member.timeout_s
     return meeting
 
 

@@ -147,8 +147,8 @@ class Host(Membership):
             return blobs
 
         to_all(place)
-        name = places.names()[0]
-        return replace(self._transport.meeting, rank=0, size=size, name=name, _gather=gather, _close=lambda: None)
+        meeting = replace(self._transport.meeting, rank=0, size=size, name=places.names()[0], _timeout_s=ROUND_S)
+        return replace(meeting, _gather=gather, _close=lambda: None)
 
     def _blob(self, line: Line, number: str) -> bytes:
         """Return the next blob of a worker for the group of this number that forms."""

@@ -70,7 +70,8 @@ def _silent_pairs(addresses: Sequence[str]) -> list[Pair]:
 
 def _failed(meeting: Rendezvous, transport: TcpTransport, plan: Plan, idle: set[Pair]) -> dict[Pair, str]:
     """Connect the pairs of a plan and idle ones; return which pairs of all workers failed, and why."""
-    missed = all_or_none(meeting, lambda: transport.connect(plan, idle))
+    # Who reaches all others at once waits meanwhile for those who do not, and only as long as exchanges wait.
+    missed = all_or_none(meeting, lambda: transport.connect(plan, idle, meeting._timeout_s / 2))
     reports = validation.exchange(meeting.exchange, [[*pair, why] for pair, why in missed.items()], _REPORT)
     # The end that has called knows why, and the other one only that no call came.
     by_caller = sorted((why for report in reports for why in report), key=lambda each: "did not connect" not in each[2])
