@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from treefold import environment
-from treefold.checks import shown
+from treefold.checks import shown, whole_in
 from treefold.errors import TreefoldError
 from treefold.rendezvous import challenge, tls, validation
 from treefold.rendezvous.meeting import LOOPBACK, Rendezvous, blame, leaving_together
@@ -17,8 +17,6 @@ from treefold.text import message, some, visible
 
 _HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_number, "machine": str}
 """The schema of what each worker says of its variables when it arrives."""
-_MOST_DIGITS = 20
-"""A longer number is none that anybody means."""
 
 
 def own_credentials() -> Credentials | None:
@@ -121,10 +119,10 @@ def listening_port(own_port: int | str | None) -> int | None:
         return 0
     if text == "none":
         return None
-    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS or not 0 < int(text) <= MOST_PORT:
+    if (port := whole_in(text, 1, MOST_PORT)) is None:
         what = f"TREEFOLD_PORT {shown(given)}" if own_port is None else f"own_port={visible(str(given)[:40])}"
         raise TreefoldError(f"{what}: a worker listens on a port from 1 to {MOST_PORT}, or on none; give one of these")
-    return int(text)
+    return port
 
 
 def _guessed_address(machines: Sequence[str], rank: int) -> str | None:

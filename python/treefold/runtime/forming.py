@@ -83,6 +83,11 @@ def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: 
     """Form a group whose messages an engine carries."""
 
     def connected() -> Group:
+        if asked_streams(agreed.connections.streams) is not None:
+            raise TreefoldError(
+                "only connections over TCP have streams, and an engine was given; drop streams and TREEFOLD_STREAMS, "
+                "or the engine"
+            )
         with failures_of("the engine that carries messages", "look at the other workers, or choose another transport"):
             made = engine(agreed.mapping.worker_of_rank)
         transport = EngineTransport(made, agreed.connections.silence_s)

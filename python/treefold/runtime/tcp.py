@@ -70,7 +70,7 @@ class TcpTransport:
         self._recording: Recording | None = None
 
     def connect(self, plan: Plan, idle: Collection[Pair] = (), most_s: float = math.inf) -> dict[Pair, str]:
-        """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links, for `most_s`."""
+        """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links, in `most_s`."""
         pairs = {*plan.pairs, *idle}
         partners = {end for pair in pairs if self.rank in pair for end in pair} - {self.rank}
         asked = asked_streams(self.connections.streams)
