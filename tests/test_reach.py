@@ -2,12 +2,13 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import treefold
-from treefold import TreefoldError, runtime
+from treefold import OutsideError, TreefoldError, runtime
 from treefold._core import Mesh
 from treefold.rendezvous.identity import listening_port
 from treefold.rendezvous.sockets import free_port, listen
@@ -202,6 +203,25 @@ def test_a_port_that_another_program_has_is_told_to_all():
         found, _ = act([ANY, port], summed, network="full:2")
     assert len(set(found)) == 1
     assert f"worker 1: cannot listen on {LOOPBACK} port {port}: the port is in use; each worker of a" in found[0]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_port_that_is_the_one_of_the_rendezvous_is_told_to_all(rank):
+    port = free_port(LOOPBACK)
+
+    def work(worker):
+        own_port = port if worker == rank else None
+        with closing(runtime.from_master(worker, 2, LOOPBACK, port, 20, own_port=own_port)) as meeting:
+            with pytest.raises(OutsideError) as caught:
+                runtime.join(meeting, network="full:2")
+            return str(caught.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = set(pool.map(work, range(2)))
+    assert found == {
+        f"worker {rank}: cannot listen on {LOOPBACK} port {port}: it is the MASTER_PORT, on which worker 0 serves; "
+        "choose another TREEFOLD_PORT (or --port)"
+    }
 
 
 @pytest.mark.parametrize("adapt", [False, True])
