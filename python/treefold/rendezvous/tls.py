@@ -23,6 +23,7 @@ WANTED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """What a socket that does not block raises where it would have to wait."""
 
 _REMEDY = "set TREEFOLD_TLS on all workers, or on none"
+_OR_ANOTHER = "; or another program listens there: choose another MASTER_PORT then"
 _REASONS = {
     "has expired": "has expired",
     "is not yet valid": "is not valid yet: compare the clocks",
@@ -72,7 +73,8 @@ class Credentials:
         try:
             secured = self.calling.wrap_socket(connection)
         except ssl.SSLError as error:
-            raise PeerError(f"{whom} {failure(error)}") from None
+            why = failure(error)
+            raise PeerError(f"{whom} {why}{_OR_ANOTHER if why.endswith(_REMEDY) else ''}") from None
         if site_of(secured) is None:
             raise PeerError(f"{whom} has a certificate that is not of a site; make it with treefold certificates")
         return secured
