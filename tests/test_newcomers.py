@@ -170,6 +170,29 @@ def test_a_newcomer_comes_in_though_the_group_loses_a_worker_just_then(monkeypat
     assert [each and each[0] for each in found] == [0, 1, None, 2]
 
 
+def test_a_newcomer_whose_name_is_taken_reads_that_it_waits(caplog):
+    caplog.set_level("INFO", "treefold")
+    site = Site(network="ring:2", algorithm="ring")
+
+    def has_read():
+        return any("this worker waits to come into the group" in record.message for record in caplog.records)
+
+    def work(rank):
+        if rank == 2:
+            time.sleep(0.5)
+            return outcome(steps(site.join(1, 2, "GPU1"), 2))
+        group = steps(site.join(rank, 2, f"GPU{rank}"), 99 if rank else 2, lambda group: bool(rank) and has_read())
+        return group and outcome(group)
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(work, range(3)))
+    assert found == [(0, 2, 2, "GPU0"), None, (1, 2, 2, "GPU1")]
+    waits = [(each.levelname, each.getMessage()) for each in caplog.records if " waits" in each.getMessage()]
+    why = "the group has a worker 1 called 'GPU1' already; give this one another TREEFOLD_NAME, or wait until the group"
+    assert [level for level, _ in waits] == ["INFO", "WARNING"]
+    assert all(why in text for _, text in waits)
+
+
 def test_lines_of_a_group_that_is_over_are_missing_at_once():
     site = Site()
     meeting = site.meet(0, 1)

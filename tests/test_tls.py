@@ -185,7 +185,9 @@ def test_another_program_at_the_port_of_worker_0_is_thought_of(own, keys, answer
 
         served = pool.submit(serve)
         port = listener.getsockname()[1]
-        with pytest.raises(TreefoldError, match="or on none; or another program listens there: choose another MASTER_P"):
+        with pytest.raises(
+            TreefoldError, match="or on none; or another program listens there: choose another MASTER_P"
+        ):
             rendezvous.from_master(1, 2, LOOPBACK, port, 2)
         served.result()
 

@@ -35,6 +35,8 @@ class Newcomer:
         self.since_s = time.monotonic()
         self.has_said = self.is_taken = False
         """Whether it has said its name, and whether the group takes it in just now."""
+        self.knows_why = False
+        """Whether it was told why it waits."""
 
     def describe(self) -> str:
         """Return what a message calls it."""
@@ -181,6 +183,13 @@ class Reception:
         with self._changed:
             newcomer.line = Line(newcomer.line.stream, newcomer.describe())  # the last one may have been ended
             newcomer.is_taken = False
+
+    def explain(self, newcomer: Newcomer, why: TreefoldError) -> None:
+        """Tell a newcomer once why it waits."""
+        with self._changed:
+            if not newcomer.knows_why:
+                newcomer.knows_why = True
+                newcomer.line.stream.send({"waits": str(why)})
 
     def refuse(self, newcomer: Newcomer, why: TreefoldError) -> None:
         """Send a newcomer away, and tell it why."""

@@ -73,7 +73,9 @@ class Host(Membership):
                 places = places.with_newcomer(newcomer.name, newcomer.rank)
                 placed.append(newcomer)
             except TreefoldError as error:
-                if not (isinstance(error, MisfitError) and self._may_lose_one(newcomer)):
+                if isinstance(error, MisfitError) and self._may_lose_one(newcomer):
+                    self._let_wait(newcomer, error)
+                else:
                     self._refuse(newcomer, error)
         return places, placed
 
@@ -81,6 +83,11 @@ class Host(Membership):
         """Return whether the group may have lost a worker, whose place is then free, and not have noticed yet."""
         is_patient = time.monotonic() < newcomer.since_s + _PATIENCE_S
         return is_patient or bool(self._transport.lost) or not self._reception.has_lines(self.terms.number)
+
+    def _let_wait(self, newcomer: Newcomer, why: TreefoldError) -> None:
+        if not newcomer.knows_why:
+            LOG.info("%s waits: %s", newcomer.describe(), why)
+            self._reception.explain(newcomer, why)
 
     def _refuse(self, newcomer: Newcomer, why: TreefoldError) -> None:
         LOG.warning("%s does not come into the group: %s", newcomer.describe(), why)
