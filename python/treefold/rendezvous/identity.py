@@ -19,19 +19,6 @@ _HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_num
 """The schema of what each worker says of its variables when it arrives."""
 
 
-def own_credentials() -> Credentials | None:
-    """Return this worker's credentials from TREEFOLD_TLS, None if it is not set.
-
-    Raises:
-        TreefoldError: If they cannot be used, or are not of the site to which TREEFOLD_NAME says that it belongs.
-
-    """
-    credentials, name = tls.from_environment(), environment.value("TREEFOLD_NAME")
-    if credentials is not None and name and not tls.is_of_site(name, credentials.site):
-        raise TreefoldError(f"this worker {tls.not_of_site(name, credentials.site)}")
-    return credentials
-
-
 def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | None) -> None:
     """Give a new rendezvous its worker's name, address and port; all workers call this together.
 
@@ -44,7 +31,7 @@ def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | 
     """
     error = ""
     try:
-        meeting._credentials = own_credentials()
+        meeting._credentials = tls.from_environment()
         meeting.name, meeting._address = own_name(meeting._credentials), listening_address(interface)
         meeting.port = listening_port(own_port)
     except TreefoldError as own:
@@ -77,7 +64,7 @@ def own_name(credentials: Credentials | None) -> str | None:
     """Return this worker's name from TREEFOLD_NAME, else the site of its certificate; None without both.
 
     Raises:
-        TreefoldError: If it cannot be printed.
+        TreefoldError: If it cannot be printed, or the certificate is not of the site to which it says that it belongs.
 
     """
     name = environment.value("TREEFOLD_NAME") or (credentials.site if credentials else "")
@@ -86,6 +73,8 @@ def own_name(credentials: Credentials | None) -> str | None:
         raise TreefoldError(
             f"TREEFOLD_NAME '{shown}' is not a name of at most 1000 printable characters; set it to one"
         )
+    if credentials is not None and not tls.is_of_site(name, credentials.site):
+        raise TreefoldError(f"this worker {tls.not_of_site(name, credentials.site)}")
     return name or None
 
 
