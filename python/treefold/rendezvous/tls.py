@@ -182,7 +182,7 @@ def _site(name: str) -> str:
 def not_of_site(name: str | None, site: str | None) -> str:
     """Return what is wrong with a worker whose name is not of the site of its certificate, and what to do."""
     holds = "holds a certificate that is not of a site" if site is None else f"holds the certificate of site '{site}'"
-    remedy = f"its TREEFOLD_NAME has to be '{site}', or to begin with '{site}/'"
+    remedy = f"its TREEFOLD_NAME has to be '{site}', or to begin with '{site}/' or '{site}:'"
     return f"calls itself '{visible((name or '')[:80])}' and {holds}; {remedy}"
 
 
