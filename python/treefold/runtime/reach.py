@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import combinations
 
 from treefold._core import Plan, Topology
-from treefold.errors import MisfitError, PeerError, TreefoldError
+from treefold.errors import MisfitError, PeerError, TreefoldError, kind_of, of_kind
 from treefold.networks import without_relays
 from treefold.plans import replan
 from treefold.rendezvous import Rendezvous, validation
@@ -88,7 +88,11 @@ def _shared_around(
             return None
         return _checked(plan, apart, mapping) if is_given else _around(plan, apart, mapping)
 
-    return shared_plan(meeting, all_or_none(meeting, own))
+    try:
+        planned = all_or_none(meeting, own)
+    except TreefoldError as error:  # of worker 0, which plans, but the error is not about it
+        raise of_kind(kind_of(error), str(error).removeprefix("worker 0: ")) from None
+    return shared_plan(meeting, planned)
 
 
 def _checked(plan: Plan, apart: Mapping[Pair, str], mapping: RankMapping) -> Plan:
