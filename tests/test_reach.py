@@ -220,7 +220,7 @@ def test_a_port_that_is_the_one_of_the_rendezvous_is_told_to_all(rank):
         found = set(pool.map(work, range(2)))
     assert found == {
         f"worker {rank}: cannot listen on {LOOPBACK} port {port}: it is the MASTER_PORT, on which worker 0 serves; "
-        "choose another TREEFOLD_PORT (or --port)"
+        "choose another TREEFOLD_PORT"
     }
 
 

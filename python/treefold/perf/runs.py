@@ -177,7 +177,7 @@ def _digest(source: Plan | Topology | None) -> str | None:
 
 
 def _given(key: str, value: object) -> str:
-    """Return how a worker was started: with an option of this value, or without it."""
+    """Return how a worker was started: with an option of `treefold run` that has this value, or without it."""
     flag = f"--{_FLAGS.get(key, key.replace('_', '-'))}"
     if value is None or value is False:
         return f"without {flag}"

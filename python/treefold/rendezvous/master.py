@@ -122,12 +122,9 @@ def from_master(
     if not 0 < port < 1 << 16:
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
     member = _Member(rank, size, None, address, port, timeout_s, from_environment())
-    try:
+    with _stays_away(member, _job(job)):
         own_address, name = listening_address(interface), own_name(member.credentials)
         at_port = listening_port(own_port)
-    except TreefoldError as error:
-        _stay_away(member, _job(job), error)
-        raise
     meeting = _met(member._replace(name=name), _job(job), own_address)
     meeting.port = at_port
     if meeting._line is not None:
@@ -150,11 +147,16 @@ def _met(member: _Member, job: _Job, own_address: str | None) -> Rendezvous:
     return meeting
 
 
-def _stay_away(member: _Member, job: _Job, why: TreefoldError) -> None:
-    """Tell worker 0, if it serves already, why this worker does not come, so that the others need not wait for it."""
-    if member.rank:
-        with suppress(TreefoldError):
-            _admitted(member._replace(timeout_s=min(member.timeout_s, _TELL_S), fails=str(why)), job)[0].close()
+@contextmanager
+def _stays_away(member: _Member, job: _Job) -> Iterator[None]:
+    """Tell worker 0, if it serves already, of an error that keeps this worker away: the others need not wait then."""
+    try:
+        yield
+    except TreefoldError as error:
+        if member.rank:
+            with suppress(TreefoldError):
+                _admitted(member._replace(timeout_s=min(member.timeout_s, _TELL_S), fails=str(error)), job)[0].close()
+        raise
 
 
 def _job(word: str | None) -> _Job:

@@ -134,7 +134,7 @@ def _listening(meeting: Rendezvous, rank: int, key: bytes) -> Mesh:
             raise
         raise OutsideError(
             f"cannot listen on {meeting.address} port {meeting.port}: it is the MASTER_PORT, on which worker 0 serves; "
-            "choose another TREEFOLD_PORT (or --port)"
+            "choose another TREEFOLD_PORT"
         ) from None
 
 
