@@ -298,9 +298,9 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: start treefold run by mpiexec -n"),
         (("--adapt", "foo"), "--adapt 'foo' is unknown; known are same, auto"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
-        (("--streams", "0", "--transport", "tcp"), "streams must be at least 1, got 0"),
-        (("--streams", "10000", "--transport", "tcp"), "streams must be at most 256, got 10000"),
-        (("--streams", "2"), "streams=2: only tcp has streams, not threads; drop it"),
+        (("--streams", "0", "--transport", "tcp"), "--streams 0: must be a whole number from 1 to 256"),
+        (("--streams", "10000", "--transport", "tcp"), "--streams 10000: must be a whole number from 1 to 256"),
+        (("--streams", "2"), "--streams 2: only tcp has streams, not threads; drop it"),
         (
             ("ring:5",),
             "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or plan for 4 ranks of it",
