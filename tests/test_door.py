@@ -43,9 +43,11 @@ def test_lines_work_whatever_number_their_descriptor_has(ends):
 
 def test_a_line_that_another_thread_closes_is_lost(ends):
     line, other = ends
-    threading.Timer(0.2, line.close).start()
+    closer = threading.Timer(0.2, line.close)
+    closer.start()
     with pytest.raises(PeerError):
         line.receive(0, 20)
+    closer.join()
     assert not line.seems_open() and not other.seems_open()
     with pytest.raises(PeerError, match="the one has died or lost its connection"):
         line.receive(0, 20)
