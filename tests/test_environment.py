@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import command
 from tools.manual import reference
 from treefold import environment, rendezvous
 from treefold.rendezvous.sockets import free_port
@@ -68,3 +69,15 @@ def test_workers_warn_and_go_on(monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.warns(UserWarning, match=r"'TREEFOLD_NAM' is unknown and ignored; did you mean TREEFOLD_NAME\?"):
         rendezvous.from_environment().close()
+
+
+@pytest.mark.parametrize("transport", ["threads", "tcp"])
+def test_local_workers_say_which_variables_do_not_count(transport, monkeypatch):
+    monkeypatch.setenv("TREEFOLD_TLS", "no/such/folder")
+    monkeypatch.setenv("TREEFOLD_PORT", "7000")
+    done = command("run", "--local", "2", "--size", "1KiB", "--iters", "1", "--transport", transport)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        f"note: --local goes on without {name}, as nothing leaves this machine"
+        for name in ("TREEFOLD_TLS", "TREEFOLD_PORT")
+    ]

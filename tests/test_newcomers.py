@@ -1,5 +1,6 @@
 """Workers that come to a running group, or come back to it, are taken in between two operations."""
 
+import contextlib
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ import pytest
 
 import treefold
 from treefold import TreefoldError, runtime
+from treefold.rendezvous.reception import Reception
 from treefold.rendezvous.sockets import free_port
 from treefold.runtime import hosting
 from treefold.runtime.networks import with_only
@@ -142,6 +144,68 @@ def test_who_cannot_come_is_told_why_and_the_group_goes_on(monkeypatch):
         last = outcome(steps(site.join(1, 2, "GPU2"), 3))
         silent.close()
         assert [*found, last] == [(rank, 3, 3, f"GPU{rank}") for rank in range(3)]
+
+
+def test_a_newcomer_comes_in_though_the_group_loses_a_worker_just_then(monkeypatch):
+    site, has_come = Site(), threading.Event()
+    take = Reception.take
+
+    def watched(self, timeout_s):
+        if waiting := take(self, timeout_s):
+            has_come.set()
+        return waiting
+
+    monkeypatch.setattr(Reception, "take", watched)
+    monkeypatch.setattr(hosting, "_TOGETHER_S", 1.5)  # worker 0 regroups while its thread awaits other newcomers
+
+    def work(rank):
+        if rank == 3:
+            time.sleep(0.5)
+            return outcome(steps(site.join(rank, 4), 3))
+        group = steps(site.join(rank, 3), 3 if rank < 2 else 99, lambda group: group.worker == 2 and has_come.is_set())
+        return group and outcome(group)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(4)))
+    assert [each and each[0] for each in found] == [0, 1, None, 2]
+
+
+def test_a_newcomer_whose_name_is_taken_reads_that_it_waits(caplog):
+    caplog.set_level("INFO", "treefold")
+    site = Site(network="ring:2", algorithm="ring")
+
+    def has_read():
+        return any("this worker waits to come into the group" in record.message for record in caplog.records)
+
+    def work(rank):
+        if rank == 2:
+            time.sleep(0.5)
+            return outcome(steps(site.join(1, 2, "GPU1"), 2))
+        group = steps(site.join(rank, 2, f"GPU{rank}"), 99 if rank else 2, lambda group: bool(rank) and has_read())
+        return group and outcome(group)
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(work, range(3)))
+    assert found == [(0, 2, 2, "GPU0"), None, (1, 2, 2, "GPU1")]
+    waits = [(each.levelname, each.getMessage()) for each in caplog.records if " waits" in each.getMessage()]
+    why = "the group has a worker 1 called 'GPU1' already; give this one another TREEFOLD_NAME, or wait until the group"
+    assert [level for level, _ in waits] == ["INFO", "WARNING"]
+    assert all(why in text for _, text in waits)
+
+
+def test_lines_of_a_group_that_is_over_are_missing_at_once():
+    site = Site()
+    meeting = site.meet(0, 1)
+    with contextlib.closing(runtime.join(meeting, connections=OPEN)) as group:
+        reception, number = group.membership._reception, group.membership.terms.number
+        reception.expect("another", 2)
+        assert reception.lines(number, 0) == [] and reception.lines("another", 0.1) is None
+        threading.Timer(0.2, reception.dismiss, ["another"]).start()
+        before = time.monotonic()
+        assert reception.lines("another", 20) is None
+        assert time.monotonic() < before + 10
+        assert reception.lines("another", 0) is None and not reception.has_lines("another")
+    meeting.close()
 
 
 def test_newcomers_need_a_door():

@@ -254,9 +254,13 @@ def job(**changes):
 @pytest.mark.parametrize(
     ("other", "source", "wishes", "message"),
     [
-        (job(sizes_bytes=(1, 2)), None, {}, "with sizes_bytes 1, 2, worker 0 with 1024; start all with the same"),
-        (job(type="int8"), None, {}, "worker 1 was started with type int8, worker 0 with float32"),
-        (job(), None, {"algorithm": "ring"}, "worker 1 was started with algorithm ring, worker 0 with auto"),
+        (job(sizes_bytes=(1, 2)), None, {}, "with --sizes 1B,2B, worker 0 with --sizes 1KiB; start all with the same"),
+        (job(type="int8"), None, {}, "worker 1 was started with --type int8, worker 0 with --type float32"),
+        (job(wire="int8"), None, {}, "worker 1 was started with --wire int8, worker 0 without --wire"),
+        (job(adapt=True), None, {}, "worker 1 was started with --adapt, worker 0 without --adapt"),
+        (job(iterations=7), None, {}, "worker 1 was started with --iters 7, worker 0 with --iters 5"),
+        (job(), None, {"algorithm": "ring"}, "was started with --algorithm ring, worker 0 with --algorithm auto"),
+        (job(), None, {"steps": "3"}, "worker 1 was started with --steps 3, worker 0 without --steps"),
         (job(), "ring:2", {}, "worker 1 was started with another plan or network than worker 0; give all the same"),
     ],
 )
@@ -303,9 +307,9 @@ def test_bad_input_of_one_rank_is_told_on_every_rank():
         (("--transport", "mpi"), "transport 'mpi' joins what mpiexec started: start treefold run by mpiexec -n"),
         (("--adapt", "foo"), "--adapt 'foo' is unknown; known are same, auto"),
         (("--bandwidth", "1GB/s"), "no network is given; drop --bandwidth"),
-        (("--streams", "0", "--transport", "tcp"), "streams must be at least 1, got 0"),
-        (("--streams", "10000", "--transport", "tcp"), "streams must be at most 256, got 10000"),
-        (("--streams", "2"), "streams=2: only tcp has streams, not threads; drop it"),
+        (("--streams", "0", "--transport", "tcp"), "--streams 0: must be a whole number from 1 to 256"),
+        (("--streams", "10000", "--transport", "tcp"), "--streams 10000: must be a whole number from 1 to 256"),
+        (("--streams", "2"), "--streams 2: only tcp has streams, not threads; drop it"),
         (
             ("ring:5",),
             "4 workers for 5 ranks of network 'ring:5'; start 5 workers, or plan for 4 ranks of it",

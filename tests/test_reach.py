@@ -3,12 +3,13 @@
 import socket
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import treefold
-from treefold import TreefoldError, runtime
+from treefold import OutsideError, TreefoldError, runtime
 from treefold._core import Mesh
 from treefold.rendezvous.identity import listening_port
 from treefold.rendezvous.sockets import free_port, listen
@@ -20,9 +21,9 @@ NONE = None
 ANY = 0
 
 
-def act(ports, work, **options):
+def act(ports, work, timeout_s=60, **options):
     """Return what each worker's `work` returns with its group, or its error; workers listen at these ports."""
-    places = runtime.local(len(ports))
+    places = runtime.local(len(ports), timeout_s)
 
     def one(place):
         place.port = ports[place.rank]
@@ -106,7 +107,7 @@ def test_all_but_one_call_it(adapt, streams):
 def test_a_group_of_which_nobody_listens_cannot_form():
     found, _ = act([NONE] * 3, summed, network="full:3")
     assert len(set(found)) == 1
-    assert "worker 0 (GPU0) can connect to no other worker (neither of them listens); let it" in found[0]
+    assert found[0].startswith("worker 0 (GPU0) can connect to no other worker (neither of them listens); let it")
 
 
 def test_workers_that_fall_into_parts_are_told_which():
@@ -154,6 +155,14 @@ def test_plans_go_round_two_that_are_behind_firewalls(walled):
     assert told == ["worker 1 (GPU1) and worker 2 (GPU2) cannot connect; plans go round them"]
 
 
+def test_plans_go_round_two_that_cannot_connect_however_short_the_timeout_is(walled, monkeypatch):
+    walled({1: "silent", 2: "silent"})
+    monkeypatch.setattr(calls, "CONNECT_S", 15.0)
+    found, told = act([ANY] * 4, summed, timeout_s=8, network="full:4")
+    assert found == [10] * 4
+    assert told == ["worker 1 (GPU1) and worker 2 (GPU2) cannot connect; plans go round them"]
+
+
 def test_a_pair_that_only_a_later_plan_joins_is_gone_round_then(walled):
     walled({0: "closed", 2: "closed"})
 
@@ -195,6 +204,25 @@ def test_a_port_that_another_program_has_is_told_to_all():
         found, _ = act([ANY, port], summed, network="full:2")
     assert len(set(found)) == 1
     assert f"worker 1: cannot listen on {LOOPBACK} port {port}: the port is in use; each worker of a" in found[0]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_port_that_is_the_one_of_the_rendezvous_is_told_to_all(rank):
+    port = free_port(LOOPBACK)
+
+    def work(worker):
+        own_port = port if worker == rank else None
+        with closing(runtime.from_master(worker, 2, LOOPBACK, port, 20, own_port=own_port)) as meeting:
+            with pytest.raises(OutsideError) as caught:
+                runtime.join(meeting, network="full:2")
+            return str(caught.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = set(pool.map(work, range(2)))
+    assert found == {
+        f"worker {rank}: cannot listen on {LOOPBACK} port {port}: it is the MASTER_PORT, on which worker 0 serves; "
+        "choose another TREEFOLD_PORT"
+    }
 
 
 @pytest.mark.parametrize("adapt", [False, True])

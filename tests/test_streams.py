@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import treefold
+from commands import refused
+from loopback import Loopback
 from treefold import TreefoldError, runtime
 from treefold.runtime import Connections, streams
 
@@ -150,17 +152,31 @@ def test_the_environment_says_how_many(monkeypatch):
     assert streams.asked_streams(3) == 3
 
 
-@pytest.mark.parametrize("text", ["0", "257", "-1", "many", "2.5", "²"])
+@pytest.mark.parametrize("text", ["0", "257", "-1", "many", "2.5", "²", "1" * 5000])
 def test_a_number_that_is_none_is_an_error_on_every_worker(monkeypatch, text):
     monkeypatch.setenv("TREEFOLD_STREAMS", text)
     with pytest.raises(TreefoldError, match="is not a whole number from 1 to 256; set it to one"):
         runtime.in_threads(2, lambda group: None, network="ring:2")
 
 
-@pytest.mark.parametrize("given", [0, 257, 10_000])
+@pytest.mark.parametrize("given", [0, 257, 10_000, "4", 2.0, True])
 def test_a_caller_gives_a_number_that_can_be(given):
-    with pytest.raises(TreefoldError, match="streams"):
+    with pytest.raises(TreefoldError, match=r"^streams=.*: must be a whole number from 1 to 256$"):
         runtime.in_threads(2, lambda group: None, network="ring:2", connections=Connections(streams=given))
+
+
+def test_run_says_how_many_streams_there_can_be():
+    how = ("--local", "2", "--transport", "tcp", "--size", "1KiB")
+    assert refused("run", *how, "--streams", "0") == "error: --streams 0: must be a whole number from 1 to 256\n"
+
+
+@pytest.mark.parametrize("from_environment", [False, True])
+def test_engines_have_no_streams(monkeypatch, from_environment):
+    if from_environment:
+        monkeypatch.setenv("TREEFOLD_STREAMS", "2")
+    asked = Connections(streams=None if from_environment else 2)
+    with pytest.raises(TreefoldError, match="only connections over TCP have streams, and an engine was given; drop"):
+        runtime.in_threads(2, lambda group: None, connections=asked, engine=lambda workers: Loopback(0, [[], []]))
 
 
 def break_some(drawn, listening, count):

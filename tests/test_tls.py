@@ -16,7 +16,7 @@ from commands import output, printed, refused
 from treefold import TreefoldError, certificates, environment, rendezvous, runtime
 from treefold.rendezvous import server, tls
 from treefold.rendezvous.frames import receive_frame, send_frame
-from treefold.rendezvous.sockets import connect, free_port
+from treefold.rendezvous.sockets import connect, free_port, listen
 from treefold.runtime import forming
 
 pytest.importorskip("cryptography")
@@ -110,10 +110,12 @@ def test_what_crosses_the_line_is_tls_1_3_and_not_the_word(own, keys):
 
 
 def test_a_name_of_another_site_is_refused_where_it_is_claimed(own, keys):
-    found = met(own, [worker(keys / "paris"), worker(keys / "rome", "paris/1")], 1)
-    assert "calls itself 'paris/1' and holds the certificate of site 'rome'" in found[1]
-    assert "begin with 'rome/'" in found[1]
-    assert "worker 1 did not come" in found[0]
+    before = time.monotonic()
+    found = met(own, [worker(keys / "paris"), worker(keys / "rome", "paris/1")], 60)
+    assert time.monotonic() < before + 30
+    why = "this worker calls itself 'paris/1' and holds the certificate of site 'rome'"
+    assert found[1].startswith(why) and "begin with 'rome/' or 'rome:'" in found[1]
+    assert found[0].startswith("worker 1 (") and f" at 127.0.0.1) cannot come: {why}" in found[0]
 
 
 def test_a_liar_with_a_certificate_ends_the_job_with_a_line_that_names_it(own, keys, monkeypatch):
@@ -170,6 +172,24 @@ def test_half_of_the_workers_with_tls_is_told_on_each(own, keys, with_tls):
     found = met(own, workers, 1)
     assert all("set TREEFOLD_TLS on all workers, or on none" in error for error in found), found
     assert "speak" in found[1] and "worker 1 did not come" in found[0]
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad request syntax\r\n\r\n", b"220 mail.example ESMTP\r\n", b""])
+def test_another_program_at_the_port_of_worker_0_is_thought_of(own, keys, answer):
+    own.TREEFOLD_TLS = str(keys / "paris")
+    with listen(LOOPBACK) as listener, ThreadPoolExecutor(1) as pool:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        served = pool.submit(serve)
+        port = listener.getsockname()[1]
+        with pytest.raises(TreefoldError, match="or another program listens there: choose another MASTER_PORT"):
+            rendezvous.from_master(1, 2, LOOPBACK, port, 2)
+        served.result()
 
 
 def test_strangers_keep_no_worker_out_of_tls(own, keys):

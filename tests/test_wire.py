@@ -1,6 +1,7 @@
 """Numbers that cross lines in fewer bytes: all workers end alike and near the sum, and what is refused."""
 
 import re
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -112,6 +113,20 @@ def test_ranks_that_add_up_by_themselves_send_numbers_as_they_are():
     inputs = [drawn(rank, 1000) for rank in range(4)]
     assert near(treefold.run(plan, inputs, wire="float8")[0], sum(inputs), 1e-5)
     assert _core.Program(plan, 0, 1000, 4, 0.0, "float8").wire is None
+
+
+@pytest.mark.parametrize("adapt", [False, True])
+@pytest.mark.parametrize(("algorithm", "is_told"), [("p2p", True), ("ring", False)])
+def test_a_group_warns_once_of_plans_in_which_ranks_add_up_by_themselves(algorithm, is_told, adapt):
+    def work(group):
+        for elements in (1000, 2000):
+            group.all_reduce(np.ones(elements, np.float32), wire="int8")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        runtime.in_threads(4, work, network="full:4", algorithm=algorithm, adapt=adapt)
+    text = f"numbers cross lines as they are, not as int8: in plans of {algorithm} ranks add up by themselves"
+    assert [text in str(each.message) for each in told] == [True] * is_told
 
 
 @pytest.mark.parametrize("algorithm", ["p2p", "exchange", "recursive-doubling", "ring"])

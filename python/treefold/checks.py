@@ -107,6 +107,14 @@ def whole(what: str, given: Any, least: int, most: int) -> int:
     return number
 
 
+def whole_in(text: str, least: int, most: int) -> int | None:
+    """Return the whole number from `least` to `most` that a text is; None if it is none, however long it is."""
+    digits = text.lstrip("0") or text[-1:]
+    if not (text.isascii() and text.isdecimal()) or len(digits) > len(str(most)):
+        return None
+    return int(digits) if least <= int(digits) <= most else None
+
+
 def size(given: Any) -> int:
     """Return a size, which is a number of bytes or a text with a unit, as a whole number of bytes.
 

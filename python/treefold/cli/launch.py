@@ -14,7 +14,7 @@ import typer
 
 from treefold import _core, environment, interrupts
 from treefold.cli.app import as_known
-from treefold.cli.terminal import track
+from treefold.cli.terminal import notify, track
 from treefold.errors import TreefoldError
 
 if TYPE_CHECKING:
@@ -131,6 +131,16 @@ def without_local(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
+def stay_local() -> None:
+    """Check the variables, and go on without those that do not count among workers of this machine alone."""
+    environment.warn_of_unknown_variables()
+    # Its workers are not of several sites, and only one of them could have the port.
+    for name in ("TREEFOLD_TLS", "TREEFOLD_PORT"):
+        if environment.value(name):
+            notify(f"note: --local goes on without {name}, as nothing leaves this machine")
+        environment.forget(name)
+
+
 @contextmanager
 def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Iterator[Rendezvous]":
     """Start the other workers of this machine as processes, which end with this one."""
@@ -138,12 +148,10 @@ def _processes(count: int, timeout_s: float, arguments: Sequence[str]) -> "Itera
     from treefold.rendezvous import from_master
     from treefold.rendezvous.sockets import free_port
 
-    environment.warn_of_unknown_variables()
-    environment.forget("TREEFOLD_TLS")  # nothing leaves this machine, and its workers are not of several sites
+    stay_local()
     memory.check(f"--local {count}: its processes take", count * _PROCESS_BYTES, "write a smaller number")
     port = free_port(_LOOPBACK)
-    environment.forget("TREEFOLD_PORT")  # which only one of them could have
-    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE", "TREEFOLD_TLS", "TREEFOLD_PORT")
+    foreign = ("TORCHELASTIC_USE_AGENT_STORE", "TREEFOLD_NAME", "TREEFOLD_INTERFACE")
     job = secrets.token_hex()
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     variables |= {"WORLD_SIZE": str(count), "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port), "TREEFOLD_JOB": job}

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treefold import _core, checks, environment, interrupts, simulation
+from treefold import _core, checks, interrupts, simulation
 from treefold._core import Plan, Topology
 from treefold.blocks import matrix as read_blocks
 from treefold.blocks import size_or_default
 from treefold.cli.groups import expanded, flags_given
-from treefold.cli.launch import WorkerOptions, among_workers, measuring, without_local
+from treefold.cli.launch import WorkerOptions, among_workers, measuring, stay_local, without_local
 from treefold.cli.options import (
     SIZES_HELP,
     Json,
@@ -192,7 +192,7 @@ def run(
         workers.check(1)
         if workers.timeout != WorkerOptions.timeout:
             raise TreefoldError(f"--timeout {workers.timeout:g} has no effect with --local; drop it")
-        environment.warn_of_unknown_variables()
+        stay_local()
         rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
     else:
         workers.check(2)

@@ -26,6 +26,7 @@ _FLAGS = {
     "own_port": "--port",
     "parallel": "--parallel",
     "seconds": "--seconds",
+    "streams": "--streams",
     "transport": "--transport",
     "warmup": "--warmup",
 }

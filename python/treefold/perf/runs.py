@@ -29,6 +29,8 @@ from treefold.simulation import simulate
 from treefold.text import visible
 
 _MOST_SHOWN = 200
+_FLAGS = {"sizes_bytes": "sizes", "iterations": "iters"}
+"""The options whose names are not those of what they say."""
 
 
 def among_processes(
@@ -162,11 +164,11 @@ def agree(meeting: Rendezvous, job: Job, source: Plan | Topology | None, options
             raise TreefoldError(
                 f"worker {worker} was started with another plan or network than worker 0; give all the same file"
             )
-        for key, value in first.items():
-            if other.get(key) != value and key != "network":
+        for key in {**first, **other}:
+            if other.get(key) != first.get(key) and key != "network":
                 raise TreefoldError(
-                    f"worker {worker} was started with {key} {_shown(other.get(key))}, worker 0 with {_shown(value)}; "
-                    "start all with the same"
+                    f"worker {worker} was started {_given(key, other.get(key))}, worker 0 "
+                    f"{_given(key, first.get(key))}; start all with the same"
                 )
 
 
@@ -174,9 +176,17 @@ def _digest(source: Plan | Topology | None) -> str | None:
     return None if source is None else sha256(source.to_json().encode()).hexdigest()
 
 
-def _shown(value: object) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return visible(text[:_MOST_SHOWN])
+def _given(key: str, value: object) -> str:
+    """Return how a worker was started: with an option of `treefold run` that has this value, or without it."""
+    flag = f"--{_FLAGS.get(key, key.replace('_', '-'))}"
+    if value is None or value is False:
+        return f"without {flag}"
+    if value is True:
+        return f"with {flag}"
+    each = value if isinstance(value, list) else [value]
+    is_size = key == "sizes_bytes" and all(map(validation.is_count, each))
+    text = ",".join(map(_core.format_size if is_size else str, each))
+    return visible(f"with {flag} {text}"[:_MOST_SHOWN])
 
 
 def _crossing_bytes(job: Job, measured: Measurement) -> int:

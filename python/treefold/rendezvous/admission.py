@@ -85,7 +85,7 @@ class Admission:
         self._timeout_s, self._secret, self._on_hello = timeout_s, secret, on_hello
         self._credentials = credentials
         self.mishaps: list[str] = []
-        """What has kept callers from speaking TLS as all do, since this list was emptied last."""
+        """What has kept callers from being admitted that may be workers, since this list was emptied last."""
         self.callers: dict[Caller, None] = {}
         """The waiting callers, in the order in which they came."""
         listener.setblocking(False)
@@ -180,6 +180,7 @@ class Admission:
             caller.asked = challenge(said)
             caller.stream.send({"number": caller.asked.number})
         elif (proof := answer_to(caller.asked, said, self._secret)) is None:
+            self._note(f"a caller at {caller.address} has another TREEFOLD_JOB, or only one of the two has one")
             self.refuse(caller, _STRANGER)
         else:
             caller.is_proven = True

@@ -4,10 +4,11 @@ The door is worker 0's rendezvous, which goes on listening. A line is a connecti
 thread uses a line, and another one may end it.
 """
 
-import select
+import selectors
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -49,11 +50,9 @@ class Line:
         """
         until = time.monotonic() + timeout_s
         self.stream.send(header, body)
-        try:
+        with self._losses():
             while not self.stream.flush():
-                self._wait(until, is_sending=True)
-        except (OSError, ValueError):
-            raise self._lost() from None
+                self._wait(selectors.EVENT_WRITE, until)
 
     def receive(self, most_bytes: int, timeout_s: float | None = None) -> tuple[Header, bytes]:
         """Return the next frame, whose body has at most `most_bytes`; without a timeout, wait as long as it takes.
@@ -65,32 +64,41 @@ class Line:
 
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        try:
+        with self._losses():
             while (frame := self.stream.receive(most_bytes)) is None:
-                self._wait(until)
-        except (OSError, EOFError, ValueError, FrameError):
-            raise self._lost() from None
+                self._wait(selectors.EVENT_READ, until)
         if "error" in frame[0]:
             raise told(frame[0])
         return frame
 
-    def _wait(self, until: float | None, is_sending: bool = False) -> None:
-        """Wait a moment for the connection."""
+    def _wait(self, event: int, until: float | None) -> None:
+        """Wait a moment until the connection can be read or written."""
         if self._is_over:
             raise PeerError("this worker has left the group")
         if until is not None and time.monotonic() > until:
             raise DeadlineError(f"{self.who} does not answer; look whether it hangs")
-        ends = [self.stream.connection]
-        select.select([] if is_sending else ends, ends if is_sending else [], [], _POLL_S)
+        with selectors.DefaultSelector() as ready:  # unlike select, it takes any number of open files
+            ready.register(self.stream.connection, event)
+            ready.select(_POLL_S)
 
-    def _lost(self) -> PeerError:
-        return PeerError(f"{self.who} has died or lost its connection; look at its output")
+    @contextmanager
+    def _losses(self) -> Iterator[None]:
+        """Turn a failure of the connection into an error of one line."""
+        try:
+            yield
+        except TreefoldError:  # which says it already
+            raise
+        except (OSError, EOFError, FrameError, ValueError) as error:
+            if isinstance(error, ValueError) and self.stream.connection.fileno() >= 0:
+                raise  # only of a connection that another thread has closed it says nothing new
+            raise PeerError(f"{self.who} has died or lost its connection; look at its output") from None
 
     def seems_open(self) -> bool:
         """Return whether nothing says that the other end is gone; the line must not be in use."""
         try:
-            self.stream.receive(0)
-        except (OSError, EOFError, ValueError, FrameError):
+            with self._losses():
+                self.stream.receive(0)
+        except PeerError:
             return False
         return True
 

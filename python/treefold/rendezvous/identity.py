@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from treefold import environment
-from treefold.checks import shown
+from treefold.checks import shown, whole_in
 from treefold.errors import TreefoldError
 from treefold.rendezvous import challenge, tls, validation
 from treefold.rendezvous.meeting import LOOPBACK, Rendezvous, blame, leaving_together
@@ -17,21 +17,6 @@ from treefold.text import message, some, visible
 
 _HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_number, "machine": str}
 """The schema of what each worker says of its variables when it arrives."""
-_MOST_DIGITS = 20
-"""A longer number is none that anybody means."""
-
-
-def own_credentials() -> Credentials | None:
-    """Return this worker's credentials from TREEFOLD_TLS, None if it is not set.
-
-    Raises:
-        TreefoldError: If they cannot be used, or are not of the site to which TREEFOLD_NAME says that it belongs.
-
-    """
-    credentials, name = tls.from_environment(), environment.value("TREEFOLD_NAME")
-    if credentials is not None and name and not tls.is_of_site(name, credentials.site):
-        raise TreefoldError(f"this worker {tls.not_of_site(name, credentials.site)}")
-    return credentials
 
 
 def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | None) -> None:
@@ -46,7 +31,7 @@ def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | 
     """
     error = ""
     try:
-        meeting._credentials = own_credentials()
+        meeting._credentials = tls.from_environment()
         meeting.name, meeting._address = own_name(meeting._credentials), listening_address(interface)
         meeting.port = listening_port(own_port)
     except TreefoldError as own:
@@ -79,7 +64,7 @@ def own_name(credentials: Credentials | None) -> str | None:
     """Return this worker's name from TREEFOLD_NAME, else the site of its certificate; None without both.
 
     Raises:
-        TreefoldError: If it cannot be printed.
+        TreefoldError: If it cannot be printed, or the certificate is not of the site to which it says that it belongs.
 
     """
     name = environment.value("TREEFOLD_NAME") or (credentials.site if credentials else "")
@@ -88,6 +73,8 @@ def own_name(credentials: Credentials | None) -> str | None:
         raise TreefoldError(
             f"TREEFOLD_NAME '{shown}' is not a name of at most 1000 printable characters; set it to one"
         )
+    if credentials is not None and not tls.is_of_site(name, credentials.site):
+        raise TreefoldError(f"this worker {tls.not_of_site(name, credentials.site)}")
     return name or None
 
 
@@ -121,10 +108,10 @@ def listening_port(own_port: int | str | None) -> int | None:
         return 0
     if text == "none":
         return None
-    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS or not 0 < int(text) <= MOST_PORT:
+    if (port := whole_in(text, 1, MOST_PORT)) is None:
         what = f"TREEFOLD_PORT {shown(given)}" if own_port is None else f"own_port={visible(str(given)[:40])}"
         raise TreefoldError(f"{what}: a worker listens on a port from 1 to {MOST_PORT}, or on none; give one of these")
-    return int(text)
+    return port
 
 
 def _guessed_address(machines: Sequence[str], rank: int) -> str | None:

@@ -15,15 +15,17 @@ from treefold.rendezvous.challenge import StrangerError, introduce, word_bytes
 from treefold.rendezvous.door import Door, Line, blobs_of, told
 from treefold.rendezvous.frames import FrameError, FrameStream, Header, receive_frame, send_frame
 from treefold.rendezvous.hub import MAX_BLOB_BYTES, Hub
-from treefold.rendezvous.identity import listening_address, listening_port, own_credentials, own_name
+from treefold.rendezvous.identity import listening_address, listening_port, own_name
 from treefold.rendezvous.meeting import MOST_WORKERS, Gather, Rendezvous
 from treefold.rendezvous.server import Server
 from treefold.rendezvous.sockets import connect, has_arrived, listen
-from treefold.rendezvous.tls import Credentials, failure
+from treefold.rendezvous.tls import Credentials, failure, from_environment
 from treefold.text import visible
 
 _SLACK_S = 5.0
 _RETRY_S = 0.05
+_TELL_S = 2.0
+"""How long a worker that cannot take part tries to tell worker 0."""
 _RUN_IDS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE")
 """Variables by which launchers keep jobs apart."""
 _OTHER_FILES = 32
@@ -61,6 +63,8 @@ class _Member(NamedTuple):
     credentials: Credentials | None
     is_late: bool = False
     """Whether it takes part only if the group runs already."""
+    fails: str | None = None
+    """Why it cannot take part; None if it can."""
 
     @property
     def master(self) -> str:
@@ -117,10 +121,11 @@ def from_master(
         raise TreefoldError(f"RANK {rank} does not exist in a WORLD_SIZE of {size}; it counts from 0")
     if not 0 < port < 1 << 16:
         raise TreefoldError(f"MASTER_PORT {port} is not a port; choose one between 1024 and 65535")
-    credentials = own_credentials()
-    own_address, name = listening_address(interface), own_name(credentials)
-    at_port = listening_port(own_port)
-    meeting = _met(_Member(rank, size, name, address, port, timeout_s, credentials), _job(job), own_address)
+    member = _Member(rank, size, None, address, port, timeout_s, from_environment())
+    with _stays_away(member, _job(job)):
+        own_address, name = listening_address(interface), own_name(member.credentials)
+        at_port = listening_port(own_port)
+    meeting = _met(member._replace(name=name), _job(job), own_address)
     meeting.port = at_port
     if meeting._line is not None:
         return meeting
@@ -138,8 +143,20 @@ def _met(member: _Member, job: _Job, own_address: str | None) -> Rendezvous:
     door = Door(member.address, member.port, word_bytes(job.word), member.credentials)
     meeting = Rendezvous(member.rank, member.size, member.name, made.gather, made.close, own_address or made.address)
     meeting._secret, meeting._credentials, meeting._door = door.secret, door.credentials, door
-    meeting._hand_over, meeting._line = made.hand_over, made.line
+    meeting._hand_over, meeting._line, meeting._timeout_s = made.hand_over, made.line, member.timeout_s
     return meeting
+
+
+@contextmanager
+def _stays_away(member: _Member, job: _Job) -> Iterator[None]:
+    """Tell worker 0, if it serves already, of an error that keeps this worker away: the others need not wait then."""
+    try:
+        yield
+    except TreefoldError as error:
+        if member.rank:
+            with suppress(TreefoldError):
+                _admitted(member._replace(timeout_s=min(member.timeout_s, _TELL_S), fails=str(error)), job)[0].close()
+        raise
 
 
 def _job(word: str | None) -> _Job:
@@ -251,7 +268,9 @@ def _late(connection: socket.socket, rank: int) -> _Connection:
 def _admitted(member: _Member, job: _Job) -> tuple[socket.socket, bool]:
     """Return a connection to worker 0, which has accepted this worker, and whether its group runs already."""
     rank = None if member.is_late else member.rank
-    hello = {"rank": rank, "size": member.size, "name": member.name or socket.gethostname()}
+    hello: Header = {"rank": rank, "size": member.size, "name": member.name or socket.gethostname()}
+    if member.fails is not None:
+        hello["fails"] = member.fails
     deadline = time.monotonic() + member.timeout_s
     while True:
         connection = _called(member, deadline)

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from treefold import checks
@@ -68,6 +69,8 @@ class Rendezvous:
     """Worker 0's function that takes over the socket that listens at the door."""
     _line: Line | None = None
     """The line of a newcomer to worker 0 of the group that runs already; None for a worker of a new group."""
+    _timeout_s: float = 60.0
+    """How many seconds an exchange waits for the others."""
 
     @property
     def address(self) -> str:
@@ -156,7 +159,8 @@ def local(size: int, timeout_s: float = 60) -> list[Rendezvous]:
 
     def place(rank: int) -> Rendezvous:
         why = f"worker {rank} has left the group; look at its output"
-        return Rendezvous(rank, size, None, lambda blob: hub.gather(rank, blob), lambda: hub.leave(rank, why), LOOPBACK)
+        gather, leave = partial(hub.gather, rank), partial(hub.leave, rank, why)
+        return Rendezvous(rank, size, None, gather, leave, LOOPBACK, _timeout_s=timeout_s)
 
     return [place(rank) for rank in range(size)]
 

@@ -54,7 +54,7 @@ def from_mpi(timeout_s: float, interface: str | None, own_port: int | str | None
         _exchange(MPI, blob, blobs, _BLOB_TAG, deadline, timeout_s)
         return [bytes(each) for each in blobs]
 
-    meeting = Rendezvous(rank, size, None, gather, lambda: None)
+    meeting = Rendezvous(rank, size, None, gather, lambda: None, _timeout_s=timeout_s)
     introduce(meeting, interface, own_port)
     return meeting
 

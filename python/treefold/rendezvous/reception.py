@@ -35,6 +35,8 @@ class Newcomer:
         self.since_s = time.monotonic()
         self.has_said = self.is_taken = False
         """Whether it has said its name, and whether the group takes it in just now."""
+        self.knows_why = False
+        """Whether it was told why it waits."""
 
     def describe(self) -> str:
         """Return what a message calls it."""
@@ -182,6 +184,13 @@ class Reception:
             newcomer.line = Line(newcomer.line.stream, newcomer.describe())  # the last one may have been ended
             newcomer.is_taken = False
 
+    def explain(self, newcomer: Newcomer, why: TreefoldError) -> None:
+        """Tell a newcomer once why it waits."""
+        with self._changed:
+            if not newcomer.knows_why:
+                newcomer.knows_why = True
+                newcomer.line.stream.send({"waits": str(why)})
+
     def refuse(self, newcomer: Newcomer, why: TreefoldError) -> None:
         """Send a newcomer away, and tell it why."""
         with self._changed:
@@ -198,11 +207,16 @@ class Reception:
             self._expected[group] = size
 
     def lines(self, group: str, timeout_s: float) -> list[Line] | None:
-        """Return the lines of a group's workers, from worker 1 on; None if they are not all there in time."""
-        keys = [(group, worker) for worker in range(1, self._expected[group])]
+        """Return the lines of a group's workers, from worker 1 on; None if not all come in time, or it is dismissed."""
         with self._changed:
-            self._changed.wait_for(lambda: all(key in self._lines for key in keys), timeout_s)
-            return [self._lines[key] for key in keys] if all(key in self._lines for key in keys) else None
+            self._changed.wait_for(lambda: group not in self._expected or self._are_there(group), timeout_s)
+            return [self._lines[key] for key in self._keys(group)] if self._are_there(group) else None
+
+    def _keys(self, group: str) -> list[tuple[str, int]]:
+        return [(group, worker) for worker in range(1, self._expected[group])]
+
+    def _are_there(self, group: str) -> bool:
+        return group in self._expected and all(key in self._lines for key in self._keys(group))
 
     def has_lines(self, group: str) -> bool:
         """Return whether all workers of a group seem to be there."""
@@ -215,6 +229,7 @@ class Reception:
             self._expected.pop(group, None)
             for key in [key for key in self._lines if key[0] == group]:
                 self._lines.pop(key).close()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Listen no more, and send all away who wait; it may be called again."""

@@ -26,7 +26,7 @@ from treefold.text import visible
 _HELLO_S = 5.0
 _ANSWER_S = 5.0
 _CLOSE_S = 5.0
-_MOST_NAME, _MOST = 200, 1 << 32
+_MOST_NAME, _MOST_TEXT, _MOST = 200, 1000, 1 << 32
 
 
 class _Worker:
@@ -148,7 +148,8 @@ class Server:
             self._admission.refuse(caller, str(error))
             return
         self._arrivals += 1
-        if mistake := self._mistake(rank, size, name) or _foreign(rank, hello.get("name"), caller):
+        mistake = self._mistake(rank, size, name) or _failure(rank, name, hello.get("fails"))
+        if mistake := mistake or _foreign(rank, hello.get("name"), caller):
             self._report_mistake(mistake)
             self._admission.refuse(caller, mistake)
         elif self._hub.failure:
@@ -305,6 +306,11 @@ class Server:
             self._let_go(worker)
         for worker in [each for each, until in self._asked.items() if until < now]:
             self._remove(worker, "did not answer when another worker claimed this rank")
+
+
+def _failure(rank: int, name: str, why: object) -> str | None:
+    """Return the mistake of a worker that calls only to say why it cannot take part; None if it can."""
+    return f"worker {rank} ({name}) cannot come: {visible(why[:_MOST_TEXT])}" if isinstance(why, str) else None
 
 
 def _foreign(rank: int, name: str | None, caller: Caller) -> str | None:

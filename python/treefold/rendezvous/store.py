@@ -60,7 +60,7 @@ def from_store(
         _forget(store, f"{prefix}/{number - 1}/{rank}")
         return blobs
 
-    meeting = Rendezvous(rank, size, None, gather, lambda: None)
+    meeting = Rendezvous(rank, size, None, gather, lambda: None, _timeout_s=timeout_s)
     introduce(meeting, interface, own_port)
     return meeting
 

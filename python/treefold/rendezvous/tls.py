@@ -23,6 +23,7 @@ WANTED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """What a socket that does not block raises where it would have to wait."""
 
 _REMEDY = "set TREEFOLD_TLS on all workers, or on none"
+_OR_ANOTHER = "; or another program listens there: choose another MASTER_PORT then"
 _REASONS = {
     "has expired": "has expired",
     "is not yet valid": "is not valid yet: compare the clocks",
@@ -72,7 +73,8 @@ class Credentials:
         try:
             secured = self.calling.wrap_socket(connection)
         except ssl.SSLError as error:
-            raise PeerError(f"{whom} {failure(error)}") from None
+            why = failure(error)
+            raise PeerError(f"{whom} {why}{_OR_ANOTHER if why.endswith(_REMEDY) else ''}") from None
         if site_of(secured) is None:
             raise PeerError(f"{whom} has a certificate that is not of a site; make it with treefold certificates")
         return secured
@@ -180,7 +182,7 @@ def _site(name: str) -> str:
 def not_of_site(name: str | None, site: str | None) -> str:
     """Return what is wrong with a worker whose name is not of the site of its certificate, and what to do."""
     holds = "holds a certificate that is not of a site" if site is None else f"holds the certificate of site '{site}'"
-    remedy = f"its TREEFOLD_NAME has to be '{site}', or to begin with '{site}/'"
+    remedy = f"its TREEFOLD_NAME has to be '{site}', or to begin with '{site}/' or '{site}:'"
     return f"calls itself '{visible((name or '')[:80])}' and {holds}; {remedy}"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from treefold.checks import whole_in
 from treefold.errors import TreefoldError
 from treefold.rendezvous.meeting import MOST_WORKERS
 from treefold.text import visible
@@ -40,8 +41,7 @@ def master_port(variables: Mapping[str, str]) -> int:
 
 def _whole_number(variables: Mapping[str, str], name: str, most: int) -> int:
     text = variables.get(name, "").strip()
-    digits = text.lstrip("0") or text[-1:]
-    if not (text.isascii() and text.isdecimal()) or len(digits) > len(str(most)) or int(digits) > most:
+    if (number := whole_in(text, 0, most)) is None:
         shown = visible(text if len(text) <= 20 else f"{text[:20]}...")
         raise TreefoldError(f"{name} '{shown}' is not a whole number from 0 to {most}; set it to one")
-    return int(digits)
+    return number

@@ -13,8 +13,9 @@ The old group is closed once an all-reduce of the new one has ended, since then 
 
 from contextlib import suppress
 
-from treefold.errors import PeerError, TreefoldError
+from treefold.errors import DeadlineError, PeerError, TreefoldError
 from treefold.rendezvous import Rendezvous, challenge
+from treefold.rendezvous.door import told
 from treefold.rendezvous.hub import MAX_BLOB_BYTES
 from treefold.rendezvous.meeting import all_or_none
 from treefold.rendezvous.reception import Reception
@@ -139,6 +140,9 @@ def enter(meeting: Rendezvous, connections: Connections) -> Group:
         line.send({"name": meeting.name})
         while True:
             header, _ = line.receive(MAX_BLOB_BYTES)
+            if "waits" in header:
+                LOG.warning("this worker waits to come into the group: %s", told({"error": header["waits"]}))
+                continue
             if "go" in header and following is not None:
                 membership = Member(following.group, following.terms, meeting._door)
                 membership.begin()
@@ -149,7 +153,7 @@ def enter(meeting: Rendezvous, connections: Connections) -> Group:
                 following = None
             if "form" in header:
                 place, adapt = meeting_over(line, header["form"], meeting)
-                with suppress(PeerError):  # worker 0 has an error, too, and says how it goes on
+                with suppress(PeerError, DeadlineError):  # worker 0 has an error, too, and says how it goes on
                     following = formed(place, connections, adapt, None, None)
     except BaseException:
         if following is not None:

@@ -16,8 +16,8 @@ class Connections(NamedTuple):
         streams: How many TCP streams side by side join two workers, from 1 to 256. By default it is what
             TREEFOLD_STREAMS says, or else what the network tells of its links (`Link.streams`), or else as many as the
             line holds data for: its bandwidth times its round trip, over what the kernel lets one stream have under
-            way. Of two workers that differ, the one that calls decides: the
-            higher rank, unless only the lower one can.
+            way. Of two workers that differ, the one that calls decides: the higher rank, unless only the lower one can.
+            An engine has no streams, and refuses a number of them.
         newcomers: Whether workers may come to the group later, or come back, which `admit` lets in: True on all
             workers, or on none. The workers meet at MASTER_ADDR and MASTER_PORT without torchrun and mpiexec, and
             worker 0 goes on listening there. Where such a group runs already, `join` waits until the group lets this

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from treefold._core import Mesh, Plan, message_cost
-from treefold.errors import TreefoldError
+from treefold.errors import OutsideError, TreefoldError
 from treefold.rendezvous import Rendezvous, challenge, tls, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
 from treefold.runtime.adaptive import AdaptiveGroup, check_adapt, check_direct
@@ -83,6 +83,11 @@ def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: 
     """Form a group whose messages an engine carries."""
 
     def connected() -> Group:
+        if asked_streams(agreed.connections.streams) is not None:
+            raise TreefoldError(
+                "only connections over TCP have streams, and an engine was given; drop streams and TREEFOLD_STREAMS, "
+                "or the engine"
+            )
         with failures_of("the engine that carries messages", "look at the other workers, or choose another transport"):
             made = engine(agreed.mapping.worker_of_rank)
         transport = EngineTransport(made, agreed.connections.silence_s)
@@ -100,7 +105,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
         asked_streams(agreed.connections.streams)
         if adapt:
             check_direct(agreed.plans.all_reduce.topology)
-        mesh = Mesh(rank, meeting.size, meeting.address, agreed.key, meeting.port)
+        mesh = _listening(meeting, rank, agreed.key)
         undo.callback(mesh.close)
         if meeting._credentials is not None:
             mesh.secure(*meeting._credentials.texts(), [tls.certified_name(name) for name in agreed.mapping.names])
@@ -118,6 +123,19 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     plan = connected_plan(meeting, transport, agreed.plans, bool(adapt))
     make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
     return make(meeting.rank, plan, agreed.mapping, transport)
+
+
+def _listening(meeting: Rendezvous, rank: int, key: bytes) -> Mesh:
+    """Return the connections of a rank, which listen."""
+    try:
+        return Mesh(rank, meeting.size, meeting.address, key, meeting.port)
+    except OutsideError:
+        if meeting._door is None or meeting.port != meeting._door.port:
+            raise
+        raise OutsideError(
+            f"cannot listen on {meeting.address} port {meeting.port}: it is the MASTER_PORT, on which worker 0 serves; "
+            "choose another TREEFOLD_PORT"
+        ) from None
 
 
 def _check_tls(have: Sequence[bool], is_tcp: bool) -> None:

@@ -46,7 +46,7 @@ class Group(PlanRunner):
             wire: The type in which float32 and bfloat16 numbers cross lines: `bfloat16`, `float16`, `float8` or `int8`,
                 the last two with a scale for each 256 numbers. Sums are rounded each time that they cross a line, by
                 so much as `docs/concepts/wire.md` says; all workers end with the same bits. By default numbers cross
-                as they are.
+                as they are; so they do in plans in which ranks add up by themselves, of which the group warns once.
             residual: For error feedback of sums: a float32 array of the array's shape, zero at first. What rounding
                 takes from numbers is kept in it and added to those of the next call. An error spoils it, too.
 

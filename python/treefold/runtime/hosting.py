@@ -41,19 +41,18 @@ class Host(Membership):
     def _run(self) -> None:
         while not (self._is_closed or self._has_switched):
             if newcomers := self._reception.take(_POLL_S):
-                time.sleep(_TOGETHER_S)
-                newcomers += self._reception.take(0)
-                if self._takes_one:
-                    self._give_back(newcomers[1:])
-                    del newcomers[1:]
-                self._take_in(newcomers)
+                try:
+                    time.sleep(_TOGETHER_S)
+                    newcomers += self._reception.take(0)
+                    self._take_in(newcomers[:1] if self._takes_one else newcomers)
+                finally:  # those who have not come in and were not refused wait again, for whoever is worker 0 then
+                    self._give_back(newcomers)
 
     def _take_in(self, newcomers: list[Newcomer]) -> None:
         """Form a group with those newcomers for whom there is a place; return when it is in use, or given up."""
         places, newcomers = self._placed(newcomers)
         members = self._reception.lines(self.terms.number, CALL_S) if newcomers else None
         if members is None:
-            self._give_back(newcomers)
             return
         self._newcomers = newcomers
         self._lines = [*members, *(newcomer.line for newcomer in newcomers)]
@@ -75,7 +74,7 @@ class Host(Membership):
                 placed.append(newcomer)
             except TreefoldError as error:
                 if isinstance(error, MisfitError) and self._may_lose_one(newcomer):
-                    self._reception.give_back(newcomer)
+                    self._let_wait(newcomer, error)
                 else:
                     self._refuse(newcomer, error)
         return places, placed
@@ -84,6 +83,11 @@ class Host(Membership):
         """Return whether the group may have lost a worker, whose place is then free, and not have noticed yet."""
         is_patient = time.monotonic() < newcomer.since_s + _PATIENCE_S
         return is_patient or bool(self._transport.lost) or not self._reception.has_lines(self.terms.number)
+
+    def _let_wait(self, newcomer: Newcomer, why: TreefoldError) -> None:
+        if not newcomer.knows_why:
+            LOG.info("%s waits: %s", newcomer.describe(), why)
+            self._reception.explain(newcomer, why)
 
     def _refuse(self, newcomer: Newcomer, why: TreefoldError) -> None:
         LOG.warning("%s does not come into the group: %s", newcomer.describe(), why)
@@ -150,8 +154,8 @@ class Host(Membership):
             return blobs
 
         to_all(place)
-        name = places.names()[0]
-        return replace(self._transport.meeting, rank=0, size=size, name=name, _gather=gather, _close=lambda: None)
+        meeting = replace(self._transport.meeting, rank=0, size=size, name=places.names()[0], _timeout_s=ROUND_S)
+        return replace(meeting, _gather=gather, _close=lambda: None)
 
     def _blob(self, line: Line, number: str) -> bytes:
         """Return the next blob of a worker for the group of this number that forms."""
@@ -167,7 +171,6 @@ class Host(Membership):
         for line in self._lines:
             with suppress(TreefoldError):
                 line.send({"drop": "worker 0 gave up the group with the newcomers"}, timeout_s=CALL_S)
-        self._give_back(self._newcomers)
         self._newcomers, self._lines = [], []
         if not self._is_closed:
             time.sleep(RETRY_S)

@@ -95,7 +95,7 @@ def meeting_over(line: Line, given: Any, base: Rendezvous) -> tuple[Rendezvous, 
                 return _blobs(header, body, size)
 
     place = replace(base, rank=given["rank"], size=size, name=given["name"], _gather=gather, _close=lambda: None)
-    place._line = None
+    place._line, place._timeout_s = None, ROUND_S
     return place, given["adapt"]
 
 

@@ -36,7 +36,8 @@ class GroupPlans:
         self._rank, self._message_s = rank, message_s
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._others: dict[tuple[str, int], Plan] = {}
-        self._has_changed = False
+        self._has_changed = self._has_told = False
+        """Whether the plan is another one than at first, and whether it was told that numbers cross as they are."""
         self._served: set[tuple[str, int]] = set()
         """The collectives, each with its root, whose plans were given."""
         self.apart = set(apart)
@@ -110,10 +111,22 @@ class GroupPlans:
         program = self._programs.pop(key, None)
         if program is None:
             program = Program(plan, self._rank, elements, element_bytes, self._message_s, wire)
+            if wire is not None and program.wire is None:
+                self._tell_crossing(plan, wire)
         self._programs[key] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.popitem(last=False)
         return program
+
+    def _tell_crossing(self, plan: Plan, wire: str) -> None:
+        """Warn once in a group, on rank 0, that the wire type that was asked for has no effect."""
+        if self._rank == 0 and not self._has_told:
+            self._has_told = True
+            warnings.warn(
+                f"numbers cross lines as they are, not as {wire}: in plans of {plan.algorithm} ranks add up by "
+                "themselves; plan with another algorithm, for example multitree",
+                stacklevel=2,
+            )
 
 
 def plan_like(all_reduce: Plan, collective: str, root: int, blocks: "Blocks | None" = None) -> Plan:

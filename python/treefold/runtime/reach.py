@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import combinations
 
 from treefold._core import Plan, Topology
-from treefold.errors import MisfitError, PeerError, TreefoldError
+from treefold.errors import MisfitError, PeerError, TreefoldError, kind_of, of_kind
 from treefold.networks import without_relays
 from treefold.plans import replan
 from treefold.rendezvous import Rendezvous, validation
@@ -70,7 +70,8 @@ def _silent_pairs(addresses: Sequence[str]) -> list[Pair]:
 
 def _failed(meeting: Rendezvous, transport: TcpTransport, plan: Plan, idle: set[Pair]) -> dict[Pair, str]:
     """Connect the pairs of a plan and idle ones; return which pairs of all workers failed, and why."""
-    missed = all_or_none(meeting, lambda: transport.connect(plan, idle))
+    # Who reaches all others at once waits meanwhile for those who do not, and only as long as exchanges wait.
+    missed = all_or_none(meeting, lambda: transport.connect(plan, idle, meeting._timeout_s / 2))
     reports = validation.exchange(meeting.exchange, [[*pair, why] for pair, why in missed.items()], _REPORT)
     # The end that has called knows why, and the other one only that no call came.
     by_caller = sorted((why for report in reports for why in report), key=lambda each: "did not connect" not in each[2])
@@ -87,7 +88,11 @@ def _shared_around(
             return None
         return _checked(plan, apart, mapping) if is_given else _around(plan, apart, mapping)
 
-    return shared_plan(meeting, all_or_none(meeting, own))
+    try:
+        planned = all_or_none(meeting, own)
+    except TreefoldError as error:  # of worker 0, which plans, but the error is not about it
+        raise of_kind(kind_of(error), str(error).removeprefix("worker 0: ")) from None
+    return shared_plan(meeting, planned)
 
 
 def _checked(plan: Plan, apart: Mapping[Pair, str], mapping: RankMapping) -> Plan:

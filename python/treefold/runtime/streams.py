@@ -7,6 +7,7 @@ packets it is more.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +34,14 @@ def asked_streams(given: int | None) -> int | None:
 
     """
     if given is not None:
-        return checks.whole("streams", given, 1, MOST)
+        with suppress(TreefoldError):
+            return checks.whole("streams", given, 1, MOST)
+        raise TreefoldError(f"streams={shown(given)}: must be a whole number from 1 to {MOST}")
     if not (text := environment.value("TREEFOLD_STREAMS")):
         return None
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
+    if (number := checks.whole_in(text, 1, MOST)) is None:
         raise TreefoldError(f"TREEFOLD_STREAMS {shown(text)} is not a whole number from 1 to {MOST}; set it to one")
-    return int(text)
+    return number
 
 
 def streams_of(plan: Plan, rank: int) -> dict[int, int]:

@@ -151,7 +151,7 @@ class _Survivors:
 
         name = group.mapping.names[group.rank] if group.mapping.by_name else None
         place = replace(self.transport.meeting, rank=left.index(group.worker), size=len(left), name=name)
-        return replace(place, _gather=gather, _close=lambda: None)
+        return replace(place, _gather=gather, _close=lambda: None, _timeout_s=timeout_s)
 
     def _missing(self, workers: list[int]) -> RankLostError:
         names = ", ".join(f"worker {worker}" for worker in workers)

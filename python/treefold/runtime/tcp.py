@@ -5,6 +5,7 @@ notices which ranks are gone.
 """
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -68,14 +69,14 @@ class TcpTransport:
         self._keeper: threading.Thread | None = None
         self._recording: Recording | None = None
 
-    def connect(self, plan: Plan, idle: Collection[Pair] = ()) -> dict[Pair, str]:
-        """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links."""
+    def connect(self, plan: Plan, idle: Collection[Pair] = (), most_s: float = math.inf) -> dict[Pair, str]:
+        """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links, in `most_s`."""
         pairs = {*plan.pairs, *idle}
         partners = {end for pair in pairs if self.rank in pair for end in pair} - {self.rank}
         asked = asked_streams(self.connections.streams)
         needed = streams_of(plan, self.rank) if asked is None else dict.fromkeys(partners, asked)
         self._mesh.use_streams(needed)
-        missed = self.connect_to(sorted(partners), CONNECT_S)
+        missed = self.connect_to(sorted(partners), min(CONNECT_S, most_s))
         self._joined |= pairs
         return {pair_of(self.rank, other): why for other, why in missed.items()}
 
