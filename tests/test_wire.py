@@ -302,3 +302,13 @@ def test_joined_workers_and_the_command_plan_for_the_bytes_that_cross():
     assert (row["algorithm"], row["wire"]) == ("forest", "int8")
     with pytest.raises(TreefoldError, match="wire type 'itn8' is unknown; did you mean int8"):
         runtime.in_threads(2, work, wire="itn8")
+
+
+@pytest.mark.parametrize("algorithm", ["p2p", "exchange", "ring"])
+def test_workers_that_want_different_wire_types_are_told_whatever_the_plan(algorithm):
+    def work(group):
+        group.all_reduce(np.ones(5000, np.float32), wire=[None, "int8", "float8"][group.worker])
+
+    with pytest.raises(TreefoldError, match=r"the ranks disagree: .* as "), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runtime.in_threads(3, work, network="full:3", algorithm=algorithm)

@@ -69,6 +69,8 @@ pub struct Program {
     pub elements: u64,
     /// The type in which the numbers cross lines; `None` if they cross as they are.
     pub wire: Option<Wire>,
+    /// The type in which they were to cross lines, on which all ranks have to agree.
+    pub wanted: Option<Wire>,
     /// The ranks that this one sends to or receives from, in order.
     pub peers: Vec<NodeId>,
     /// The tasks, in the order of the schedule.
@@ -238,8 +240,9 @@ impl Program {
         if rank.0 >= plan.ranks() {
             bail!("rank {rank} does not exist: the plan is for {} ranks", plan.ranks());
         }
-        let (schedule, wire) = Self::lower_as(wire, plan, elements, element_bytes, overhead)?;
-        Ok(Self::of_schedule(plan, &schedule, rank, elements, element_bytes).crossing(wire, &schedule))
+        let (schedule, used) = Self::lower_as(wire, plan, elements, element_bytes, overhead)?;
+        let part = Self::of_schedule(plan, &schedule, rank, elements, element_bytes).crossing(used, &schedule);
+        Ok(Self { wanted: wire, ..part })
     }
 
     /// Returns the parts of all ranks.
@@ -274,9 +277,9 @@ impl Program {
         element_bytes: u64,
         overhead: Time,
     ) -> Result<Vec<Self>> {
-        let (schedule, wire) = Self::lower_as(wire, plan, elements, element_bytes, overhead)?;
-        let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes).crossing(wire, &schedule);
-        Ok(plan.rank_ids().map(part).collect())
+        let (schedule, used) = Self::lower_as(wire, plan, elements, element_bytes, overhead)?;
+        let part = |rank| Self::of_schedule(plan, &schedule, rank, elements, element_bytes).crossing(used, &schedule);
+        Ok(plan.rank_ids().map(|rank| Self { wanted: wire, ..part(rank) }).collect())
     }
 
     pub(super) fn lower(plan: &Plan, elements: u64, element_bytes: u64, overhead: Time) -> Result<Schedule> {
@@ -312,6 +315,7 @@ impl Program {
             element_bytes,
             elements,
             wire: None,
+            wanted: None,
             peers,
             turn: turns(plan, schedule, &own),
             transfers: schedule.len(),

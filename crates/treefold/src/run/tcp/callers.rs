@@ -174,13 +174,8 @@ impl Call {
 
     /// Connects to a rank of this machine by its name, or else by its address.
     fn dial(&self, until: Instant) -> io::Result<Socket> {
-        let ip = self.address.ip();
-        if (ip == self.own || ip.is_loopback())
-            && let Ok(socket) = self.dial_near(until)
-        {
-            return Ok(socket);
-        }
-        self.dial_far(until)
+        let near = (self.address.ip() == self.own).then(|| self.dial_near(until).ok());
+        near.flatten().map_or_else(|| self.dial_far(until), Ok)
     }
 
     fn dial_near(&self, until: Instant) -> io::Result<Socket> {

@@ -141,7 +141,7 @@ pub struct Signature {
 impl Signature {
     /// Returns what a rank with this program computes.
     pub fn new(program: &Program, number: Number, operator: Operator) -> Self {
-        let Program { collective, fingerprint, elements, wire, .. } = *program;
+        let Program { collective, fingerprint, elements, wanted: wire, .. } = *program;
         Self { collective, fingerprint, elements, number, wire, operator }
     }
 
