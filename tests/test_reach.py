@@ -208,21 +208,38 @@ def test_a_port_that_another_program_has_is_told_to_all():
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_port_that_is_the_one_of_the_rendezvous_is_told_to_all(rank):
-    port = free_port(LOOPBACK)
+    port, connections = free_port(LOOPBACK), runtime.Connections(newcomers=rank == 0)
 
     def work(worker):
         own_port = port if worker == rank else None
         with closing(runtime.from_master(worker, 2, LOOPBACK, port, 20, own_port=own_port)) as meeting:
             with pytest.raises(OutsideError) as caught:
-                runtime.join(meeting, network="full:2")
+                runtime.join(meeting, network="full:2", connections=connections)
             return str(caught.value)
 
     with ThreadPoolExecutor(2) as pool:
         found = set(pool.map(work, range(2)))
     assert found == {
-        f"worker {rank}: cannot listen on {LOOPBACK} port {port}: it is the MASTER_PORT, on which worker 0 serves; "
-        "choose another TREEFOLD_PORT"
+        f"worker {rank}: cannot listen on {LOOPBACK} port {port}: it is the MASTER_PORT, on which worker 0 serves, and "
+        "newcomers call if any may come; choose another TREEFOLD_PORT"
     }
+
+
+@pytest.mark.filterwarnings("ignore:.* cannot connect; plans go round them")
+def test_worker_0_needs_one_port_for_everything():
+    port = free_port(LOOPBACK)
+
+    def work(worker):
+        own_port = "none" if worker else port
+        with closing(runtime.from_master(worker, 3, LOOPBACK, port, 20, own_port=own_port)) as meeting:
+            for _ in range(2):
+                group = runtime.join(meeting, network="full:3", algorithm="packing")
+                group.all_reduce(array := np.full(10, worker))
+                group.close()
+        return array.tolist()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, range(3))) == [[3] * 10] * 3
 
 
 @pytest.mark.parametrize("adapt", [False, True])

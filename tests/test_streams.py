@@ -20,8 +20,8 @@ from loopback import Loopback
 from treefold import TreefoldError, runtime
 from treefold.runtime import Connections, streams
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:what the workers send each other is not encrypted")
+
 
 def line(bandwidth, latency):
     return treefold.topology("line:3", bandwidth_Bps=bandwidth, latency_s=latency)

@@ -15,6 +15,7 @@ if os.geteuid():
 
 import treefold  # noqa: E402
 from tools import wan_box  # noqa: E402
+from treefold import certificates  # noqa: E402
 
 TOPOLOGIES = HERE.parent / "bench" / "wan" / "topologies"
 SMALL_BYTES = 16 << 20
@@ -27,8 +28,8 @@ from treefold import runtime
 
 meeting = runtime.from_environment()
 network = treefold.topology(sys.argv[3])
-timeouts = runtime.Timeouts(silence_s=15.0, dead_after_s=3.0)
-joined = runtime.join(meeting, network=network, algorithm="packing", adapt=True, timeouts=timeouts)
+connections = runtime.Connections(silence_s=15.0, dead_after_s=3.0)
+joined = runtime.join(meeting, network=network, algorithm="packing", adapt=True, connections=connections)
 array, rows = np.empty(int(sys.argv[4]) // 4, np.float32), []
 for number in range(int(sys.argv[1])):
     array[:] = joined.worker + number
@@ -45,7 +46,7 @@ meeting.close()
 """
 
 
-def run(tmp_path, name, operations, size_bytes, change):
+def run(tmp_path, name, operations, size_bytes, change, is_secret=False):
     """Rows of rank 0, and which operation was at work when `change` was made to the box: soon after the third began."""
     progress, changed = tmp_path / "progress", []
 
@@ -59,7 +60,10 @@ def run(tmp_path, name, operations, size_bytes, change):
     with wan_box.up(str(TOPOLOGIES / name), name="changing") as box:
         arguments = [operations, progress, TOPOLOGIES / name, size_bytes]
         command = [sys.executable, "-c", WORKER, *map(str, arguments)]
-        outcomes = box.run_all(command, timeout_s=280, meanwhile=meanwhile)
+        keys = tmp_path / "keys" if is_secret else None
+        if is_secret:
+            certificates.make(box.workers, keys)
+        outcomes = box.run_all(command, timeout_s=280, meanwhile=meanwhile, keys=keys)
     reports = [json.loads(outcome.stdout.splitlines()[-1]) for outcome in outcomes]
     assert all(row["right"] for report in reports for row in report)
     return reports[0], changed[0]
@@ -91,8 +95,9 @@ def test_after_a_halved_rate_the_next_but_two_is_within_20_percent_of_the_new_bo
     pytest.fail(f"the next all-reduce but two takes {min(excess):.0%} longer than the bound at best: {excess}")
 
 
-def test_a_dead_link_costs_no_result(tmp_path):
-    rows, changed = run(tmp_path, "eight-sparse.json", 8, SMALL_BYTES, lambda box: box.cut("w0", "w1"))
+@pytest.mark.parametrize("is_secret", [False, True], ids=["clear", "TLS"])
+def test_a_dead_link_costs_no_result(tmp_path, is_secret):
+    rows, changed = run(tmp_path, "eight-sparse.json", 8, SMALL_BYTES, lambda box: box.cut("w0", "w1"), is_secret)
     assert any("w0 -> w1 is gone" in line for row in rows for line in row["changes"])
     assert rows[changed]["seconds"] < 15
     usual = min(row["seconds"] for row in rows[:changed])

@@ -18,9 +18,9 @@ import numpy as np, treefold
 from treefold import runtime
 
 network, seconds, size_bytes, options = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
-timeouts = runtime.Timeouts(silence_s=15.0, dead_after_s=3.0)
+connections = runtime.Connections(silence_s=15.0, dead_after_s=3.0)
 joined = runtime.join(
-    runtime.from_environment(), network=network, size_bytes=size_bytes, timeouts=timeouts, **options
+    runtime.from_environment(), network=network, size_bytes=size_bytes, connections=connections, **options
 )
 array, flag, rows = np.empty(size_bytes // 4, np.float32), np.zeros(1, np.int8), []
 begun = time.monotonic()

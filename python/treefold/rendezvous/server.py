@@ -24,6 +24,7 @@ from treefold.rendezvous.tls import Credentials, is_of_site, not_of_site, site_o
 from treefold.text import visible
 
 _HELLO_S = 5.0
+_HAND_OVER_S = 5.0
 _ANSWER_S = 5.0
 _CLOSE_S = 5.0
 _MOST_NAME, _MOST_TEXT, _MOST = 200, 1000, 1 << 32
@@ -66,7 +67,8 @@ class Server:
         self._wake.setblocking(False)
         self._ready.register(self._woken, selectors.EVENT_READ, self._drain_wake)
         self._listener = listener
-        self._closing = self._has_handed_over = False
+        self._closing = self._hands_over = False
+        self._has_handed_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="treefold-rendezvous", daemon=True)
         hub.notify = self._wake_up
         self._thread.start()
@@ -80,8 +82,9 @@ class Server:
     def hand_over(self) -> socket.socket:
         """Accept no more callers; return a socket of the caller's own, which goes on listening where this one did."""
         listener = self._listener.dup()
-        self._has_handed_over = True
+        self._hands_over = True
         self._wake_up()
+        self._has_handed_over.wait(_HAND_OVER_S)
         return listener
 
     def close(self) -> None:
@@ -113,8 +116,10 @@ class Server:
         self._woken.close()
 
     def _iterate(self) -> None:
-        if self._has_handed_over and not self._closing:
+        if self._hands_over and not self._closing:
             self._admission.stop_accepting()
+            self._listener.close()
+            self._has_handed_over.set()
         has_deadlines = self._admission.callers or self._waiting or self._asked or self._refused or self._closing
         for key, _ in self._ready.select(POLL_S if has_deadlines else None):
             key.data()

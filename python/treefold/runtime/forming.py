@@ -105,7 +105,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
         asked_streams(agreed.connections.streams)
         if adapt:
             check_direct(agreed.plans.all_reduce.topology)
-        mesh = _listening(meeting, rank, agreed.key)
+        mesh = _listening(meeting, rank, agreed)
         undo.callback(mesh.close)
         if meeting._credentials is not None:
             mesh.secure(*meeting._credentials.texts(), [tls.certified_name(name) for name in agreed.mapping.names])
@@ -125,16 +125,20 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     return make(meeting.rank, plan, agreed.mapping, transport)
 
 
-def _listening(meeting: Rendezvous, rank: int, key: bytes) -> Mesh:
-    """Return the connections of a rank, which listen."""
+def _listening(meeting: Rendezvous, rank: int, agreed: _Agreed) -> Mesh:
+    """Return the connections of a rank, which listen; worker 0 may do so where all have met, as all have come."""
+    is_shared = meeting._door is not None and meeting.port == meeting._door.port
+    if is_shared and meeting._hand_over is not None and not agreed.connections.newcomers:
+        hand_over, meeting._hand_over = meeting._hand_over, None
+        hand_over().close()
     try:
-        return Mesh(rank, meeting.size, meeting.address, key, meeting.port)
+        return Mesh(rank, meeting.size, meeting.address, agreed.key, meeting.port)
     except OutsideError:
-        if meeting._door is None or meeting.port != meeting._door.port:
+        if not is_shared:
             raise
         raise OutsideError(
-            f"cannot listen on {meeting.address} port {meeting.port}: it is the MASTER_PORT, on which worker 0 serves; "
-            "choose another TREEFOLD_PORT"
+            f"cannot listen on {meeting.address} port {meeting.port}: it is the MASTER_PORT, on which worker 0 serves, "
+            "and newcomers call if any may come; choose another TREEFOLD_PORT"
         ) from None
 
 
