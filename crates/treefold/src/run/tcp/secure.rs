@@ -30,6 +30,8 @@ use crate::ids::NodeId;
 
 /// The bytes of plain text that wait in a session until the kernel takes them encrypted.
 const WAITING: usize = 256 << 10;
+/// The bytes of a record: two of them make a burst.
+pub const RECORD: usize = 12 << 10;
 /// The bytes that are read from a socket at a time.
 const READ: usize = 128 << 10;
 
@@ -70,6 +72,7 @@ impl Credentials {
             .with_single_cert(chain.clone(), key.clone_key())
             .map_err(fail)?;
         accepting.send_tls13_tickets = 0;
+        accepting.max_fragment_size = Some(RECORD);
         let mut calling = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(fail)?
@@ -77,6 +80,7 @@ impl Credentials {
             .with_client_auth_cert(chain, key)
             .map_err(fail)?;
         calling.resumption = Resumption::disabled();
+        calling.max_fragment_size = Some(RECORD);
         let named = |name: &String| {
             ServerName::try_from(name.clone()).map_err(|_| Error::new(format!("'{name}' is not the name of a site")))
         };

@@ -16,7 +16,7 @@ use crate::run::message::Message;
 use crate::run::operation::Operation;
 use crate::run::tcp::frame::{END_OF_BURST, Frame, HEADER, Kind};
 use crate::run::tcp::probe;
-use crate::run::tcp::secure::Session;
+use crate::run::tcp::secure::{RECORD, Session};
 use crate::run::tcp::window::Work;
 
 /// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
@@ -392,7 +392,7 @@ fn send(
     }
 }
 
-/// Sends records of TLS, each with these flags: they are smaller than a burst.
+/// Sends records of TLS, with these flags.
 struct Records<'a> {
     socket: &'a Socket,
     flags: i32,
@@ -400,8 +400,9 @@ struct Records<'a> {
 
 impl Write for Records<'_> {
     fn write_vectored(&mut self, records: &[IoSlice<'_>]) -> io::Result<usize> {
-        // To another machine each record is a burst of its own.
-        let count = if self.flags == 0 { records.len().min(SLICES) } else { 1 };
+        // To another machine they go in bursts.
+        let most = if self.flags == 0 { SLICES } else { BURST / RECORD };
+        let count = records.len().min(most);
         self.socket.send_vectored_with_flags(&records[..count], self.flags)
     }
 
