@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import networkx
@@ -330,6 +331,7 @@ def grouped(own, workers, network, act):
             setattr(own, name, str(value))
         try:
             place = rendezvous.from_master(rank, len(workers), LOOPBACK, port, 5)
+            place = replace(place, _address=f"127.0.0.{1 + rank}")  # with one address they would not meet over TCP
             try:
                 group = runtime.join(place, network=network, algorithm="ring")
             finally:

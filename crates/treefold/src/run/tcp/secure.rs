@@ -22,7 +22,7 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig,
     ServerConnection,
 };
-use socket2::Socket;
+use socket2::{Domain, Socket};
 
 use crate::bail;
 use crate::error::{Error, Result};
@@ -155,7 +155,8 @@ impl Session {
     }
 }
 
-/// A stream that is not set up yet, which TLS encrypts if the group has certificates.
+/// A stream that is not set up yet, which TLS encrypts if the group has certificates. What stays in the kernel of one
+/// machine is not encrypted: who could read it there could read the vectors, too.
 pub struct Line {
     pub stream: Socket,
     pub session: Option<Box<Session>>,
@@ -172,6 +173,7 @@ impl Line {
 
     /// Calls a rank over a stream.
     pub fn call(stream: Socket, rank: NodeId, credentials: Option<&Credentials>) -> io::Result<Self> {
+        let credentials = credentials.filter(|_| leaves_machine(&stream));
         let session = credentials.map(|credentials| {
             let session = ClientConnection::new(credentials.calling.clone(), credentials.name(rank)?);
             Ok::<_, io::Error>(Session::new(session.map_err(reason)?.into()))
@@ -181,6 +183,7 @@ impl Line {
 
     /// Answers a caller over a stream.
     pub fn accept(stream: Socket, credentials: Option<&Credentials>) -> io::Result<Self> {
+        let credentials = credentials.filter(|_| leaves_machine(&stream));
         let session = credentials.map(|credentials| {
             let session = ServerConnection::new(credentials.accepting.clone()).map_err(reason)?;
             Ok::<_, io::Error>(Session::new(session.into()))
@@ -190,13 +193,18 @@ impl Line {
 
     /// Returns whether the other end has shown the certificate of this rank's site, if it needs one.
     pub fn is_of(&self, rank: NodeId, credentials: Option<&Credentials>) -> bool {
-        let Some(credentials) = credentials else { return true };
-        let certificates = self.session.as_ref().and_then(|session| session.tls.peer_certificates());
-        let Some(shown) = certificates.and_then(|shown| ParsedCertificate::try_from(shown.first()?).ok()) else {
+        let (Some(credentials), Some(session)) = (credentials, &self.session) else { return true };
+        let Some(shown) =
+            session.tls.peer_certificates().and_then(|shown| ParsedCertificate::try_from(shown.first()?).ok())
+        else {
             return false;
         };
         credentials.name(rank).is_ok_and(|name| verify_server_name(&shown, &name).is_ok())
     }
+}
+
+fn leaves_machine(stream: &Socket) -> bool {
+    stream.domain().map_or(true, |domain| domain != Domain::UNIX)
 }
 
 impl Read for Line {
