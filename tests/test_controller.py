@@ -25,6 +25,7 @@ import numpy as np, treefold
 from treefold import runtime
 
 meeting = runtime.from_environment()
+meeting._address = f"127.0.0.{1 + meeting.rank}"  # workers of one address would not meet over TCP
 network = treefold.topology(os.environ["NETWORK"], bandwidth_Bps=1e9)
 algorithm, _, trees = os.environ["ALGORITHM"].partition(" ")
 limits = {"trees": int(trees)} if trees else {}

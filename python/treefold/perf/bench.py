@@ -73,6 +73,7 @@ def measure(team: Team, plans: Plans, job: Job, size_bytes: int, track: Track) -
         for iteration in track(range(job.warmup + job.iterations)):
             with recorder.recorded() if recorder and iteration >= job.warmup else nullcontext():
                 bench.iterate(iteration)
+            bench.verify(iteration)
     times = (validation.is_amount,) * len(bench.seconds)
     reports = validation.exchange(team.exchange, [bench.seconds, bench.wrong], (times, validation.is_count))
     slowest = [max(each) for each in zip(*(seconds for seconds, _ in reports), strict=True)][job.warmup :]
@@ -108,7 +109,7 @@ class _Bench:
             self.results = [np.zeros(parts[-1].elements.stop, kind) for parts in self.wanted]
 
     def iterate(self, iteration: int) -> None:
-        """Run the collective once, measure it, and count wrong elements."""
+        """Run the collective once, and measure it."""
         for vector, parts in zip(self.vectors, self.inputs, strict=True):
             patterns.fill(vector, parts, iteration)
         self.barrier()
@@ -117,7 +118,10 @@ class _Bench:
         kind = Kind(job.operator, job.type, job.wire)
         self.team.run(self.plans.collective, self.vectors, kind, self.results, self.elements)
         self.seconds.append(time.perf_counter() - start)
-        self.barrier()  # to verify takes processor time from ranks of the same machine that are still at work
+
+    def verify(self, iteration: int) -> None:
+        """Count wrong elements, when all ranks are done: it takes processor time from those of this machine."""
+        self.barrier()
         for vector, parts in zip(self.results or self.vectors, self.wanted, strict=True):
             self.wrong += patterns.count_wrong(vector, parts, iteration, self.tolerance)
 
