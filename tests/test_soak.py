@@ -5,12 +5,12 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import treefold
+from hosts import at_host
 from treefold import MisfitError, certificates, environment, rendezvous, runtime
 from treefold.rendezvous.sockets import free_port
 from treefold.runtime import Connections
@@ -72,7 +72,7 @@ def soak(seed, keys, own):
         if is_secret:
             own.TREEFOLD_TLS, own.TREEFOLD_NAME = str(keys / "site"), f"site/{rank}"
         meeting = rendezvous.from_master(rank, ranks, LOOPBACK, port, 30)
-        meeting = replace(meeting, _address=f"127.0.0.{1 + rank % hosts}")
+        meeting = at_host(meeting, rank % hosts)
         connections = Connections(streams=streams)
         names = None if is_secret else network
         group = runtime.join(meeting, network=names, algorithm=algorithm, connections=connections)

@@ -9,13 +9,13 @@ import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import treefold
 from commands import refused
+from hosts import at_host
 from loopback import Loopback
 from treefold import TreefoldError, runtime
 from treefold.runtime import Connections, streams
@@ -187,7 +187,7 @@ def on_hosts(count, workers, work, **options):
     """Run `work` as `in_threads` does, with so many addresses; workers of one address do not meet over TCP."""
 
     def join(place):
-        group = runtime.join(replace(place, _address=f"127.0.0.{1 + place.rank % count}"), **options)
+        group = runtime.join(at_host(place, place.rank % count), **options)
         try:
             return work(group)
         finally:

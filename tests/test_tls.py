@@ -6,7 +6,6 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 
 import networkx
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from commands import output, printed, refused
+from hosts import at_host
 from treefold import TreefoldError, certificates, environment, rendezvous, runtime
 from treefold.rendezvous import server, tls
 from treefold.rendezvous.frames import receive_frame, send_frame
@@ -331,7 +331,7 @@ def grouped(own, workers, network, act):
             setattr(own, name, str(value))
         try:
             place = rendezvous.from_master(rank, len(workers), LOOPBACK, port, 5)
-            place = replace(place, _address=f"127.0.0.{1 + rank}")  # with one address they would not meet over TCP
+            place = at_host(place, rank)  # with one address they would not meet over TCP
             try:
                 group = runtime.join(place, network=network, algorithm="ring")
             finally:

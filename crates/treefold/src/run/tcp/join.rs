@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token, Waker};
-use socket2::{Domain, TcpKeepalive};
+use socket2::TcpKeepalive;
 
 use super::connection::{Connection, Stream};
 use super::control::Heard;
 use super::frame::HEADER;
 use super::listener::Listener;
 use super::proof::{KEY_BYTES, Key};
-use super::secure::{Credentials, Line};
+use super::secure::{Credentials, Line, leaves_machine};
 use super::window::Window;
 use super::working::Vigil;
 use super::{MOST_STREAMS, Mesh};
@@ -160,7 +160,7 @@ impl Mesh {
     ) -> io::Result<Stream> {
         let Line { stream: socket, session } = line;
         socket.set_nonblocking(true)?;
-        if socket.domain()? != Domain::UNIX {
+        if leaves_machine(&socket) {
             socket.set_tcp_nodelay(true)?;
             let every = (dead_after / 4).max(Duration::from_secs(1));
             socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every).with_retries(3))?;

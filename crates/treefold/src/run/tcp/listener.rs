@@ -1,7 +1,7 @@
 //! Where ranks of this process listen: at a port, and at a name for the ranks of their machine.
 //!
-//! Messages within a machine take a third of the processor time over a Unix socket that they take over TCP. Its name is
-//! one of Linux's abstract names, which are no files and end with the socket.
+//! Messages within a machine take a fifth to two thirds of the processor time over a Unix socket that they take over
+//! TCP. Its name is one of Linux's abstract names, which are no files and end with the socket.
 //!
 //! A firewall may let calls come to one port only, and a process may be in several groups. So ranks of a process that
 //! are to listen at the same port share one socket. A rank that is reached by a call for another one sends the caller

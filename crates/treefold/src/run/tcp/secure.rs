@@ -203,7 +203,8 @@ impl Line {
     }
 }
 
-fn leaves_machine(stream: &Socket) -> bool {
+/// Returns whether a stream goes over TCP, and not over a Unix socket.
+pub fn leaves_machine(stream: &Socket) -> bool {
     stream.domain().map_or(true, |domain| domain != Domain::UNIX)
 }
 

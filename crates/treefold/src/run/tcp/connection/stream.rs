@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
 
-use socket2::{Domain, Socket};
+use socket2::Socket;
 
 use super::Connection;
 use super::log::{CONFIRMED, Log, Sent};
@@ -16,7 +16,7 @@ use crate::run::message::Message;
 use crate::run::operation::Operation;
 use crate::run::tcp::frame::{END_OF_BURST, Frame, HEADER, Kind};
 use crate::run::tcp::probe;
-use crate::run::tcp::secure::{RECORD, Session};
+use crate::run::tcp::secure::{RECORD, Session, leaves_machine};
 use crate::run::tcp::window::Work;
 
 /// The bytes that go to another machine in one burst, whose end is marked for the kernel. Without the mark the kernel
@@ -174,7 +174,7 @@ impl Stream {
 
     pub fn limit_unsent(&mut self, unsent: usize) -> io::Result<()> {
         if unsent != self.unsent {
-            if self.socket.domain()? != Domain::UNIX {
+            if leaves_machine(&self.socket) {
                 self.socket.set_tcp_notsent_lowat(unsent as u32)?;
             }
             self.unsent = unsent;
