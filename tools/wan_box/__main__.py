@@ -91,7 +91,10 @@ def firewall(wanted: Wanted) -> int:
 def traffic(wanted: Wanted) -> int:
     """Send traffic between two nodes until the box goes down, or an interrupt."""
     times_s = parse_time(wanted.on), parse_time(wanted.off)
-    with ends_cleanly(), boxes.attach(wanted.name).traffic(wanted.source, wanted.target, wanted.rate, *times_s) as sender:
+    with (
+        ends_cleanly(),
+        boxes.attach(wanted.name).traffic(wanted.source, wanted.target, wanted.rate, *times_s) as sender,
+    ):
         sender.wait()
     return 0
 

@@ -286,7 +286,7 @@ def _line(process: subprocess.Popen[Any]) -> str:
     assert process.stdout
     line = str(process.stdout.readline()).strip()
     if not line:
-        raise TreefoldError(f"`{' '.join(map(str, process.args))}` ended before it was ready")  # type: ignore[union-attr]
+        raise TreefoldError(f"`{process.args!r}` ended before it was ready")
     return line
 
 
