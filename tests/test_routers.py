@@ -36,6 +36,21 @@ def test_who_does_not_answer_has_an_unknown_route_and_costs_the_time_that_is_giv
     assert time.monotonic() - start < 2
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what ICMP says")
+def test_a_machine_without_one_family_asks_with_the_other(monkeypatch):
+    def refuse(family):
+        if family == socket.AF_INET6:
+            raise OSError("no such family")
+        return make(family)
+
+    make = routers._socket
+    monkeypatch.setattr(routers, "_socket", refuse)
+    assert routes_to(["127.0.0.1", "::1"], 0.3) == [[], [None]]
+    start = time.monotonic()
+    assert routes_to(["::1"], 5.0) == [[None]]
+    assert time.monotonic() - start < 2
+
+
 def sets(routes):
     return [sorted(pairs) for pairs in shared_ways(routes)]
 

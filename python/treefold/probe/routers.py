@@ -93,7 +93,8 @@ def routes_to(addresses: Sequence[str], timeout_s: float) -> list[list[str | Non
 
     Args:
         addresses: IPv4 or IPv6 addresses as numbers.
-        timeout_s: How long to ask, in seconds; 1.5 and the longest round trip give each router several chances.
+        timeout_s: How long to ask, in seconds; 1.5 and the longest round trip give each router several chances, and
+            one that is on the way to more than six addresses needs a second for each of the others.
 
     Returns:
         For each address at most 30 routers by their addresses. None stands for a router that did not answer, and a
@@ -110,7 +111,7 @@ def routes_to(addresses: Sequence[str], timeout_s: float) -> list[list[str | Non
     ways = {target[1][0]: _Way(*target) for target in targets if target is not None}
     if sys.platform == "linux" and ways:
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            _ask(ways, {}, stack, time.monotonic() + timeout_s)
+            _ask(ways, stack, time.monotonic() + timeout_s)
     return [[None] if target is None else ways[target[1][0]].listed() for target in targets]
 
 
@@ -124,23 +125,39 @@ def _target(address: str) -> tuple[int, tuple[str, int]] | None:
     return family, where  # type: ignore[return-value]  # an IPv6 one has a flow and a scope, too
 
 
-def _ask(ways: Mapping[str, _Way], sockets: Sockets, stack: contextlib.ExitStack, deadline: float) -> None:
+def _ask(ways: Mapping[str, _Way], stack: contextlib.ExitStack, deadline: float) -> None:
     """Send rounds of datagrams until all is known or the time is over; the ways keep the answers."""
-    poll = select.poll()
+    sockets: Sockets = {}
     while any(not way.is_known for way in ways.values()) and time.monotonic() < deadline:
         for limit in range(1, _MOST_HOPS + 1):
             for way in ways.values():
                 if limit in way.open_limits():
-                    key = way.family, limit if way.quotes_little else _ANY_LIMIT
-                    if key not in sockets:
-                        sockets[key] = stack.enter_context(_socket(way.family))
-                        poll.register(sockets[key], 0)
-                    _send(sockets[key], way, limit)
+                    # Where a family does not exist, its addresses stay unknown, and others do not.
+                    with contextlib.suppress(OSError):
+                        _send(_own(sockets, way, limit, stack), way, limit)
             _read_all(sockets, ways)
+        if not sockets:
+            return
         until = min(time.monotonic() + _AGAIN_S, deadline)
         while any(not way.is_known for way in ways.values()) and (left_s := until - time.monotonic()) > 0:
-            poll.poll(left_s * 1e3)  # errors are told without being asked for
+            _wait(sockets, left_s)
             _read_all(sockets, ways)
+
+
+def _own(sockets: Sockets, way: _Way, limit: int, stack: contextlib.ExitStack) -> socket.socket:
+    """Return the socket for datagrams with a hop limit, which is made when it is first needed."""
+    key = way.family, limit if way.quotes_little else _ANY_LIMIT
+    if key not in sockets:
+        sockets[key] = stack.enter_context(_socket(way.family))
+    return sockets[key]
+
+
+def _wait(sockets: Sockets, seconds: float) -> None:
+    """Wait until a socket has an error to tell, which need not be asked for."""
+    poll = select.poll()
+    for own in sockets.values():
+        poll.register(own, 0)
+    poll.poll(seconds * 1e3)
 
 
 def _socket(family: int) -> socket.socket:
@@ -181,7 +198,7 @@ def _read_all(sockets: Sockets, ways: Mapping[str, _Way]) -> None:
 def _note(way: _Way, family: int, limit: int, error: bytes) -> None:
     """Add an answer about the datagram with this hop limit."""
     address = error[_ERROR.size :][_ADDRESSES[socket.AddressFamily(family)]]
-    if len(address) not in (4, 16):
+    if len(address) not in (4, 16) or limit > _MOST_HOPS:  # what is quoted may have been changed on the way
         return
     answering, (_, origin, kind, _, _, _) = str(ip_address(address)), _ERROR.unpack_from(error)
     if limit == _ANY_LIMIT:
