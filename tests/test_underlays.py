@@ -3,6 +3,7 @@
 from collections import defaultdict
 from itertools import pairwise
 
+import highspy
 import pytest
 
 import treefold
@@ -57,6 +58,50 @@ def test_routes_are_the_only_shortest_ones(name):
                 nexts = [b for a, b in wan.links if a == node and b in distances]
                 best = [b for b in nexts if network._step(wan, distances, node, b) == distances[node]]
                 assert len(best) == 1
+
+
+def routed_rate_Bps(wan):
+    """The rate of the fastest all-reduce over the box's routes, by a linear program.
+
+    Trees from a worker to all others pack as well as the worst of the flows to each other worker allows (Edmonds,
+    "Edge-Disjoint Branchings", 1973), and trees towards it likewise; vectors are cut among all workers as roots.
+    """
+    program, hops = highspy.Highs(), network.next_hops(wan)
+    program.setOptionValue("output_flag", False)
+    parts = [program.addVariable(0, highspy.kHighsInf) for _ in wan.workers]
+    loads = defaultdict(list)
+    for is_reduced in (False, True):
+        rates = {(a, b): program.addVariable(0, highspy.kHighsInf) for a in wan.workers for b in wan.workers if a != b}
+        for (a, b), rate in rates.items():
+            for link in network.route(hops, *((b, a) if is_reduced else (a, b))):
+                loads[link].append(rate)
+        for sink in wan.workers:
+            hold_flow(program, rates, dict(zip(wan.workers, parts, strict=True)), sink)
+    for link, crossing in loads.items():
+        program.addConstr(sum(crossing) <= wan.directions[link].bandwidth_Bps / 1e6)
+    program.maximize(sum(parts))
+    assert program.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return program.getInfo().objective_function_value * 1e6
+
+
+def hold_flow(program, rates, parts, sink):
+    """Have the rates hold a flow from all workers, each with its part, to one."""
+    flows = {pair: program.addVariable(0, highspy.kHighsInf) for pair in rates}
+    for pair, flow in flows.items():
+        program.addConstr(flow <= rates[pair])
+    for worker, part in parts.items():
+        begins = program.addVariable(0, highspy.kHighsInf)
+        program.addConstr(begins <= part)
+        arriving = sum(flow for (_, b), flow in flows.items() if b == worker)
+        leaving = sum(flow for (a, _), flow in flows.items() if a == worker)
+        program.addConstr(arriving + begins - leaving == (sum(parts.values()) if worker == sink else 0))
+
+
+@pytest.mark.parametrize("name", UNDERLAYS)
+def test_the_routes_of_the_box_allow_as_much_as_the_bound(name):
+    """The bound may lead traffic over any routers; where it could use that, no plan would reach it in the box."""
+    bound = treefold.bound(treefold.topology(UNDERLAYS[name])).all_reduce
+    assert routed_rate_Bps(network.read(UNDERLAYS[name])) == pytest.approx(bound.rate_Bps, rel=1e-6)
 
 
 def test_the_provider_carries_three_pairs():
