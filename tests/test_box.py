@@ -178,6 +178,84 @@ def test_cut_and_mend(chain, down):
     assert round_trip(chain, "a", "c") is not None
 
 
+CONNECT = [sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], 7000), 1).recv(1)"]
+SERVE = "import socket\nown = socket.create_server(('', 7000))\nprint('ready', flush=True)\nwhile True: own.accept()"
+
+
+def connects(box, source, target):
+    """Tell whether a connection is made; the process that takes it ends with the box, or before the next."""
+    pipe = subprocess.PIPE
+    process = box.popen(target, [sys.executable, "-c", SERVE], stdout=pipe, text=True)
+    assert process.stdout.readline() == "ready\n"
+    try:
+        box.run(source, [*CONNECT, box.address(target)])
+    except TreefoldError as error:
+        assert "timed out" in str(error), "it hears nothing"
+        return False
+    finally:
+        box.end([process])
+    return True
+
+
+@needs_namespaces
+def test_a_firewall_stops_connections_one_way(chain):
+    if not shutil.which("iptables-legacy-restore"):
+        pytest.skip("needs iptables")
+    chain.firewall("a", "c")
+    chain.firewall("b", "c")
+    assert not connects(chain, "a", "c") and not connects(chain, "b", "c")
+    assert connects(chain, "c", "a") and connects(chain, "a", "b")
+    assert "a cannot open connections to c" in chain.describe()
+    chain.mend("c", "a")
+    assert connects(chain, "a", "c") and not connects(chain, "b", "c")
+    chain.mend()
+    assert connects(chain, "b", "c") and not wan_box.attach(NAME).state.firewalls
+
+
+def arriving_Bps(box, source, target, seconds=1.0):
+    """Bytes a second that reach the device of a node at its end of a cable."""
+    counter = ["cat", f"/sys/class/net/to{box.place(source)}/statistics/rx_bytes"]
+    before, start = int(box.run(target, counter)), time.monotonic()
+    time.sleep(seconds)
+    return (int(box.run(target, counter)) - before) / (time.monotonic() - start)
+
+
+@needs_namespaces
+def test_traffic_that_is_not_ours(chain):
+    with chain.traffic("a", "c", "8Mbit/s"):
+        assert 0.7 < arriving_Bps(chain, "s", "c") / 1e6 < 1.3
+    assert arriving_Bps(chain, "s", "c", 0.1) < 1e4 and not chain.processes
+    with chain.traffic("a", "c", "8Mbit/s", on_s=0.2, off_s=0.6):
+        assert 0.1 < arriving_Bps(chain, "s", "c", 1.6) / 1e6 < 0.5
+
+
+@needs_namespaces
+def test_traffic_ends_with_the_box():
+    with wan_box.up(topology(TRIANGLE), f"{NAME}t", delay=False) as box:
+        command = [*COMMAND, "traffic", "--name", f"{NAME}t", "a", "b", "4Mbit/s", "--off", "10ms"]
+        process = subprocess.Popen(command, cwd=ROOT)
+        while arriving_Bps(box, "a", "b", 0.2) < 1e4:
+            assert process.poll() is None
+    assert process.wait(timeout=30) == 0
+
+
+@needs_namespaces
+def test_wrong_traffic_and_firewalls(chain):
+    for rate, on_s, off_s, problem in [
+        ("40", 1, 0, "write a number and a unit"),
+        (float("nan"), 1, 0, "rate nan is not one that a box carries"),
+        ("3Gbit/s", 1, 0, "rate 3Gbit/s is not one"),
+        (1e6, 0, 0, "on for 0 s"),
+        (1e6, 1, -1, "off for -1 s"),
+    ]:
+        with pytest.raises(TreefoldError, match=problem), chain.traffic("a", "b", rate, on_s, off_s):
+            pass
+    with pytest.raises(TreefoldError, match="source and target are both a"):
+        chain.firewall("a", "a")
+    with pytest.raises(TreefoldError, match="no cable joins a and c"):
+        chain.mend("a", "c")
+
+
 @needs_namespaces
 def test_wrong_names(chain):
     with pytest.raises(TreefoldError, match="no node 'z'; it has a, b, c, s"):
@@ -259,6 +337,11 @@ def test_the_command_line(tmp_path, capsys):
         assert run("cut", "a", "b")[0] == 0
         assert "b -> a  25 Mbit/s  10 ms cut" in run("status")[1].out
         assert run("mend")[0] == 0
+        if shutil.which("iptables-legacy-restore"):
+            assert run("firewall", "a", "b")[0] == 0
+            assert "a cannot open connections to b" in run("status")[1].out
+            assert run("mend", "a", "b")[0] == 0
+            assert "cannot open" not in run("status")[1].out
         code, printed = run("rate", "a", "b", "25")
         assert code == 2 and "write a number and a unit" in printed.err
         inside = [*COMMAND, "exec", "--name", name, "b", "--", "echo", "hello"]

@@ -82,6 +82,23 @@ def mend(wanted: Wanted) -> int:
     return 0
 
 
+def firewall(wanted: Wanted) -> int:
+    """Put a firewall between two nodes."""
+    boxes.attach(wanted.name).firewall(wanted.source, wanted.target)
+    return 0
+
+
+def traffic(wanted: Wanted) -> int:
+    """Send traffic between two nodes until the box goes down, or an interrupt."""
+    times_s = parse_time(wanted.on), parse_time(wanted.off)
+    with (
+        ends_cleanly(),
+        boxes.attach(wanted.name).traffic(wanted.source, wanted.target, wanted.rate, *times_s) as sender,
+    ):
+        sender.wait()
+    return 0
+
+
 def check(wanted: Wanted) -> int:
     """Measure what the cables of a box carry."""
     with boxes.up(*_box_of(wanted)) as box:
@@ -151,7 +168,13 @@ def _add_changing(add: Callable[..., argparse.ArgumentParser]) -> None:
     command = _with_ends(add("cut", cut, "Lose every packet of a cable, both ways."))
     command.add_argument("--down", action="store_true", help="Set the cable's devices down as well.")
     command.add_argument("--reroute", action="store_true", help="Send packets another route.")
-    _with_ends(add("mend", mend, "Mend a cable that was cut, or all of them."), nargs="?")
+    _with_ends(add("mend", mend, "Mend a cable that was cut, or all, and take away firewalls."), nargs="?")
+    _with_ends(add("firewall", firewall, "Keep the source from opening TCP connections to the target."))
+    about = "Send traffic that is not ours from the source to the target, until Ctrl-C or the end of the box."
+    command = _with_ends(add("traffic", traffic, about))
+    command.add_argument("rate", help="The rate with headers, such as 20Mbit/s.")
+    command.add_argument("--on", default="1s", help="Send for so long, by default 1s.")
+    command.add_argument("--off", default="0s", help="Then send nothing for so long, by default 0s.")
 
 
 def _with_topology(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -166,7 +189,7 @@ def _with_topology(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _with_ends(command: argparse.ArgumentParser, **options: str) -> argparse.ArgumentParser:
-    command.add_argument("source", help="The node at one end of the cable.", **options)  # type: ignore[arg-type]
+    command.add_argument("source", help="The node at one end.", **options)  # type: ignore[arg-type]
     command.add_argument("target", help="The node at the other end.", **options)  # type: ignore[arg-type]
     return command
 

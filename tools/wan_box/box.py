@@ -1,15 +1,17 @@
 """A box that is up: runs commands in its nodes, and changes its cables while traffic flows."""
 
 import contextlib
+import math
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import treefold
-from tools.wan_box import building, delays, losses, network, processes, routing, shaping, system
+from tools.wan_box import building, delays, firewalls, losses, network, processes, routing, shaping, system
 from tools.wan_box import state as states
 from tools.wan_box.interrupts import ends_cleanly, held_back
 from tools.wan_box.names import DEVICE, address, device
@@ -21,6 +23,7 @@ from treefold._core import format_bandwidth, parse_bandwidth
 
 _FIRST_PORT = 29500
 _PORTS = 1000
+_FLOW = [sys.executable, "-ES", str(Path(__file__).with_name("flow.py"))]
 
 
 class Box:
@@ -184,8 +187,15 @@ class Box:
         states.save(self.state)
 
     def mend(self, source: str | None = None, target: str | None = None) -> None:
-        """Bring a cable back as it was, or every one that was cut."""
-        mended = {cable(*self._pair(source, target))} if source and target else set(self.state.cut)
+        """Bring a cable back as it was, or every one that was cut; firewalls between the same nodes go, or all."""
+        if source and target:
+            between = both_ways({(self.place(source), self.place(target))})
+            walls = between & self.state.firewalls
+            mended = {cable(*pair) for pair in between & self.network.directions.keys()}
+            if not walls and not mended:
+                self._pair(source, target)
+        else:
+            mended, walls = set(self.state.cut), set(self.state.firewalls)
         for pair in sorted(both_ways(mended)):
             self._set_device(pair, "up")
             shaping.shape(self.state, pair)
@@ -193,7 +203,53 @@ class Box:
         self.state.off -= mended
         self.state.is_rerouted = bool(self.state.cut) and self.state.is_rerouted
         routing.set_routes(self.state)
+        self.state.firewalls -= walls
+        for place in {b for _, b in walls}:
+            firewalls.set_firewalls(self.state, place)
         states.save(self.state)
+
+    def firewall(self, source: str, target: str) -> None:
+        """Keep source from opening TCP connections to target, which can still open them to source; `mend` undoes it."""
+        pair = self._two(source, target)
+        self.state.firewalls.add(pair)
+        firewalls.set_firewalls(self.state, pair[1])
+        states.save(self.state)
+
+    def _two(self, source: str, target: str) -> Pair:
+        """Return the places of two nodes; the error says that they are one."""
+        a, b = self.place(source), self.place(target)
+        if a == b:
+            raise TreefoldError(f"source and target are both {source}; name two nodes")
+        return a, b
+
+    @contextlib.contextmanager
+    def traffic(
+        self, source: str, target: str, rate: str | float, on_s: float = 1.0, off_s: float = 0.0
+    ) -> Iterator[subprocess.Popen[Any]]:
+        """Send traffic that is not ours from source to target until the end of the `with`, or of the box.
+
+        It sends datagrams at this rate, a text with its unit or bytes a second with headers, for `on_s` seconds and
+        nothing for `off_s`, over and over; it does not give way to others. It yields the process that sends.
+        """
+        value = parse_bandwidth(rate) if isinstance(rate, str) else rate
+        self._two(source, target)
+        if not 0 < value <= network.MOST_BPS:
+            raise TreefoldError(f"rate {rate} is not one that a box carries; write for example 20Mbit/s")
+        if not (0 < on_s < math.inf and 0 <= off_s < math.inf):
+            raise TreefoldError(f"traffic is on for {on_s} s and off for {off_s} s; the first must be above 0 s")
+        options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
+        receiver = self.popen(target, [*_FLOW, "hold"], **options)
+        started = [receiver]
+        try:
+            port = _line(receiver)
+            sender = self.popen(
+                source, [*_FLOW, "disturb", self.address(target), port, *map(str, (value, on_s, off_s))], **options
+            )
+            started.append(sender)
+            _line(sender)
+            yield sender
+        finally:
+            self.end(started)
 
     def _set_device(self, pair: Pair, condition: str) -> None:
         a, b = pair
@@ -221,7 +277,17 @@ class Box:
             note = " cut" if cable(a, b) in state.cut else "" if (a, b) in self.network.links else " (idle)"
             rate, latency = f"{direction.bandwidth_Bps * 8e-6:g} Mbit/s", f"{direction.latency_s * 1e3:g} ms"
             lines.append(f"  {nodes[a]} -> {nodes[b]}  {rate}  {latency}{note}")
+        lines += [f"  {nodes[a]} cannot open connections to {nodes[b]}" for a, b in sorted(state.firewalls)]
         return "\n".join(lines)
+
+
+def _line(process: subprocess.Popen[Any]) -> str:
+    """Return the first line of a helper's output, which tells that it is ready."""
+    assert process.stdout
+    line = str(process.stdout.readline()).strip()
+    if not line:
+        raise TreefoldError(f"`{process.args!r}` ended before it was ready")
+    return line
 
 
 def start(

@@ -28,6 +28,8 @@ class State:
     """Cables that lose every packet, each by the lower and the higher place of its ends."""
     off: set[Pair] = field(default_factory=set)
     """Cables whose devices are down as well."""
+    firewalls: set[Pair] = field(default_factory=set)
+    """Pairs of which the first cannot open TCP connections to the second."""
     is_rerouted: bool = False
     """Whether routes avoid the cables that are cut."""
     namespaces: list[str] = field(default_factory=list)
@@ -128,6 +130,7 @@ def _to_json(state: State) -> str:
         "network": vars(network) | known,
         "cut": sorted(state.cut),
         "off": sorted(state.off),
+        "firewalls": sorted(state.firewalls),
         "delay_process": state.delay_process and vars(state.delay_process),
     }
     return json.dumps(value)
@@ -139,7 +142,7 @@ def _from_json(text: str) -> State:
     network["directions"] = {(a, b): Direction(rate, latency) for a, b, rate, latency in network["directions"]}
     network["links"] = frozenset((a, b) for a, b in network["links"])
     value["network"] = Network(**network)
-    for key in ("cut", "off"):
+    for key in ("cut", "off", "firewalls"):
         value[key] = {(a, b) for a, b in value[key]}
     if value["delay_process"]:
         value["delay_process"] = ProcessIdentity(**value["delay_process"])
