@@ -187,6 +187,7 @@ class SizeBound(Record):
             or what some ranks have for another.
         links: The links whose rate limits it, as `source -> target`: those of the narrowest cut, or those that are too
             few together whichever routes are taken. There are none where something else limits it.
+        shared: The names of the shared capacities that limit it in the same way.
         rate: The bound on the rate of large vectors.
         latency_s: The latency between the two ranks that are farthest apart of those that learn of each other.
 
@@ -205,6 +206,7 @@ class SizeBound(Record):
     time_s: float
     limited_by: str
     links: tuple[str, ...]
+    shared: tuple[str, ...]
     rate: Bound
     latency_s: float
 
@@ -218,7 +220,7 @@ class SizeBound(Record):
         """
         rate = {"rate_Bps": self.rate.rate_Bps, "exact": self.rate.is_exact, "method": self.rate.method}
         names = ("network", "collective", "size_bytes", "time_s", "limited_by")
-        fields = {name: getattr(self, name) for name in names} | {"links": [*self.links]}
+        fields = {name: getattr(self, name) for name in names} | {"links": [*self.links], "shared": [*self.shared]}
         return {**fields, **rate, "latency_s": self.latency_s}
 
     def __repr__(self) -> str:

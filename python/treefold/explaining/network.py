@@ -21,7 +21,7 @@ from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import MisfitError
 from treefold.explaining.cables import Cable, bandwidth_of, cables_of
 from treefold.explaining.limits import limits
-from treefold.explaining.questions import Change, change_asked, sites_with_caps
+from treefold.explaining.questions import Change, change_asked
 from treefold.explaining.together import together
 from treefold.explaining.what_if import Task, after, factor, fraction, outcome, planned
 from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome
@@ -142,7 +142,7 @@ def _times(task: Task, algorithms: Sequence[str]) -> dict[str, float]:
 
 def _cases(network: Topology) -> int:
     """Return how many failures of one cable or one site there are."""
-    return len(cables_of(network)) + len(sites_with_caps(network))
+    return len(cables_of(network)) + len(network.nodes())
 
 
 def _time_of(task: Task, network: Topology, algorithm: str) -> float | None:
@@ -158,8 +158,7 @@ def _answer(task: Task, now: Outcome, change: Change) -> Answer:
     # A rate that is none is the caller's mistake; a network that is cut is an answer.
     wider = task.network.with_bandwidths(change.rates, one_way=True) if change.rates else task.network
     told = changes(task.network, wider, by_cable=True)
-    sites = sites_with_caps(task.network)
-    told += [f"node {name} is gone" for name in change.sites if name in sites]
+    told += [f"node {name} is gone" for name in change.sites]
     told += [f"link {name} is gone" for name in _names_of(change.links)]
     with progress.working_on("answering"):
         then = after(task, change)
@@ -206,7 +205,7 @@ def _parts(task: Task, now: Outcome) -> dict[str, Any]:
 def _failures(task: Task, now: Outcome) -> tuple[Failure, ...]:
     """Return the cost of the failure of each cable and each site, the worst first."""
     cases = [("link", each.name, Change({}, each.directions, ())) for each in cables_of(task.network)]
-    cases += [("site", name, Change({}, (), gone)) for name, gone in sites_with_caps(task.network).items()]
+    cases += [("site", node.name, Change({}, (), [node.name])) for node in task.network.nodes()]
     found = []
     for place, (kind, name, change) in enumerate(cases):
         with progress.working_on(name, place / len(cases), 1 / len(cases)):

@@ -7,7 +7,6 @@ from treefold._core import Topology
 from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
 from treefold.explaining.cables import Cable, Ends, cable_named
-from treefold.importers.caps import capped_nodes
 
 
 class Change(NamedTuple):
@@ -33,14 +32,6 @@ class Change(NamedTuple):
         return changed.without_links(left, one_way=True) if left else changed
 
 
-def sites_with_caps(network: Topology) -> dict[str, list[str]]:
-    """Return what fails with each site: the node itself, and the switch that models its cap if it has one."""
-    caps = capped_nodes(network)
-    switches = set(caps.values())
-    names = [node.name for node in network.nodes() if node.name not in switches]
-    return {name: [name, *([caps[name]] if name in caps else [])] for name in names}
-
-
 def change_asked(network: Topology, upgrade: Mapping[Any, float | str] | None, without: Any) -> Change:
     """Return the change that a caller asks for, with every name checked.
 
@@ -61,13 +52,13 @@ def change_asked(network: Topology, upgrade: Mapping[Any, float | str] | None, w
         if not rates.keys().isdisjoint(cable.directions):
             raise TreefoldError(f"link {cable.name} gets two bandwidths; give it one")
         rates |= dict.fromkeys(cable.directions, rate)
-    sites = sites_with_caps(network)
+    sites = dict.fromkeys(node.name for node in network.nodes())
     links: list[Ends] = []
     gone: list[str] = []
     is_one = isinstance(without, str) or (isinstance(without, tuple) and _is_pair(network, without))
     for name in [without] if is_one else without:
         if isinstance(name, str) and name.strip() in sites:
-            gone += sites[name.strip()]
+            gone.append(name.strip())
         else:
             links += _link_or_site(network, name, sites).directions
     return Change(rates, list(dict.fromkeys(links)), list(dict.fromkeys(gone)))

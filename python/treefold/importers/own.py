@@ -10,6 +10,7 @@ from treefold.files.problems import fail
 from treefold.files.reading import check_links, stem
 from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node, make_shared
 from treefold.importers.positions import position_of
+from treefold.importers.shares import check_once
 from treefold.importers.values import Quantity, guess_word, measure, quantity, streams
 
 _KEYS = ("format", "version", "name", "nodes", "links", "shared", "ranks", "shape")
@@ -44,7 +45,7 @@ def parse(content: dict[str, Any], where: str) -> Document:
     nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
     links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
     name = _name({"name": stem(where)} | content, "name", where)
-    return make_document(name, nodes, links, _shared(content, where)) | _optional(content, where)
+    return make_document(name, nodes, links, shared_capacities(content, where)) | _optional(content, where)
 
 
 def _check_version(version: object, where: str) -> None:
@@ -122,11 +123,12 @@ def _shares(link: dict[str, Any], where: str) -> tuple[str, ...]:
     names = link.get("shares", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise fail(where, f"'shares' must be a list of names of shared capacities, got {shown(names)}")
+    check_once(names, where)
     return tuple(names)
 
 
-def _shared(content: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """Return the shared capacities of a file, each a name and a bandwidth."""
+def shared_capacities(content: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the shared capacities that a file lists, each a name and a bandwidth."""
     if "shared" not in content:
         return []
     _check_list(content, "shared", where)
