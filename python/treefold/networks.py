@@ -3,14 +3,14 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from treefold import _core, checks
 from treefold._core import Link, Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.ranks import places_of
-from treefold.results import NetworkSummary
+from treefold.results import NetworkSummary, SharedSummary
 from treefold.text import message, some
 
 LINK_MODELS = ("propagation", "hockney")
@@ -259,4 +259,11 @@ def describe(network: Topology | str) -> NetworkSummary:
         ranks=network.ranks,
         reduce=sum(reduces),
         multicast=sum(multicasts),
+        shared=tuple(_shared(network)),
     )
+
+
+def _shared(network: Topology) -> Iterator[SharedSummary]:
+    names = [f"{link.source} -> {link.target}" for link in network.links()]
+    for shared in network.shared():
+        yield SharedSummary(shared.name, shared.bandwidth_Bps, tuple(names[link] for link in shared.links))

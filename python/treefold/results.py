@@ -10,7 +10,7 @@ have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedul
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from treefold import checks
+from treefold import checks, html
 from treefold._core import Plan, format_bandwidth, format_size, format_time
 from treefold.packet_results import FabricReport, LinkUtilization, PacketReport, short_buffers
 from treefold.plan_results import Algorithm, Candidate, Choice, NetworkCounts, PlanSummary
@@ -31,9 +31,31 @@ __all__ = [
     "PlanSummary",
     "Prediction",
     "Replanned",
+    "SharedSummary",
     "SizeBound",
     "Verdict",
 ]
+
+
+@dataclass(frozen=True)
+class SharedSummary(Record):
+    """A capacity that several links share.
+
+    Attributes:
+        name: The name; that of a node's cap is the node's, followed by `egress` or `ingress`.
+        bandwidth_Bps: What its links carry together at most.
+        links: The links that share it, as `source -> target`.
+
+    Example:
+        >>> [egress, ingress] = treefold.describe(treefold.topology("line:3", node_cap="20GB/s")).shared
+        >>> egress.name, egress.bandwidth_Bps, egress.links
+        ('GPU1 egress', 20000000000.0, ('GPU1 -> GPU0', 'GPU1 -> GPU2'))
+
+    """
+
+    name: str
+    bandwidth_Bps: float
+    links: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,7 @@ class NetworkSummary(Record):
         ranks: How many accelerators take part in collectives; the others are idle.
         reduce: How many switches can reduce.
         multicast: How many switches can multicast.
+        shared: The capacities that links share, such as caps of nodes.
 
     Example:
         >>> summary = treefold.describe("dgx2:planes=6")
@@ -65,6 +88,12 @@ class NetworkSummary(Record):
     ranks: int
     reduce: int
     multicast: int
+    shared: tuple[SharedSummary, ...]
+
+    def _repr_html_(self) -> str:
+        rows = [{**each.as_dict(), "links": len(each.links)} for each in self.shared]
+        table = html.of_rows("Shared capacities", rows) if rows else ""
+        return html.of_record(html.title_of(self), self.as_dict()) + table
 
 
 @dataclass(frozen=True, repr=False)
