@@ -276,7 +276,12 @@ class Explanation(Record):
         return tuple(each.link for each in self.links if each.is_spare)
 
     def _repr_html_(self) -> str:
-        tables = {"Links": self.links, "Shared capacities": self.shared, "Failures": self.failures, "Limits on trees": self.limits}
+        tables = {
+            "Links": self.links,
+            "Shared capacities": self.shared,
+            "Failures": self.failures,
+            "Limits on trees": self.limits,
+        }
         shown = [html.of_rows(title, [each.as_dict() for each in rows]) for title, rows in tables.items() if rows]
         return html.of_record(html.title_of(self), self.as_dict()) + "".join(shown)
 

@@ -7,7 +7,7 @@ have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedul
 `treefold.simulate_together` in `treefold.job_results`, and that of `treefold.winners` in `treefold.winner_results`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from treefold import checks, html
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedSummary(Record):
     """A capacity that several links share.
 
@@ -56,6 +56,9 @@ class SharedSummary(Record):
     name: str
     bandwidth_Bps: float
     links: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"SharedSummary({self.name}, {format_bandwidth(self.bandwidth_Bps)}, {len(self.links)} links)"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class NetworkSummary(Record):
     ranks: int
     reduce: int
     multicast: int
-    shared: tuple[SharedSummary, ...]
+    shared: tuple[SharedSummary, ...] = field(repr=False)
 
     def _repr_html_(self) -> str:
         rows = [{**each.as_dict(), "links": len(each.links)} for each in self.shared]

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import treefold
-from treefold import TreefoldError
-
 from tools.wan_box.caps import with_routers
+from treefold import TreefoldError
 
 ONE_WAY_BPS = 125_000.0
 MOST_BPS = 250e6

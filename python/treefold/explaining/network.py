@@ -200,10 +200,16 @@ def _parts(task: Task, now: Outcome) -> dict[str, Any]:
     with progress.working_on("links", 0.7, 0.2):
         links = _worths(task, now, {each.name for each in failures if each.kind == "link" and each.rate_fraction == 1})
         shared = shared_worths(task, now, GROWTH)
-        gains = any(each.gain_fraction > 0 for each in (*links, *shared))
+        gains = any(each.gain_fraction > 0 for each in links) or any(each.gain_fraction > 0 for each in shared)
         several = None if gains else together(task, now, GROWTH)
     with progress.working_on("limits on trees", 0.9, 0.1):
-        return {"links": links, "shared": shared, "together": several, "failures": failures, "limits": limits(task, now)}
+        return {
+            "links": links,
+            "shared": shared,
+            "together": several,
+            "failures": failures,
+            "limits": limits(task, now),
+        }
 
 
 def _failures(task: Task, now: Outcome) -> tuple[Failure, ...]:

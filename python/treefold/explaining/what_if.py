@@ -93,7 +93,9 @@ def outcome(task: Task, network: Topology) -> Outcome:
 def _nothing(ranks: int, problem: str) -> Outcome:
     """Return the outcome where nothing can be sent."""
     nothing: dict[str, Any] = dict.fromkeys(("rate_Bps", "bound_s", "algorithm", "time_s"))
-    return Outcome(ranks=ranks, is_exact=True, limited_by="nothing", links=(), shared=(), parts=(), problem=problem, **nothing)
+    return Outcome(
+        ranks=ranks, is_exact=True, limited_by="nothing", links=(), shared=(), parts=(), problem=problem, **nothing
+    )
 
 
 def _parts_between(network: Topology, limit: Limit) -> tuple[tuple[str, ...], ...]:

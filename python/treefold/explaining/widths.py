@@ -18,9 +18,7 @@ def with_shared_bandwidths(network: Topology, rates_Bps: Mapping[str, float]) ->
 
     """
     links = network.links()
-    together_Bps = {
-        shared.name: sum(links[link].bandwidth_Bps for link in shared.links) for shared in network.shared()
-    }
+    together_Bps = {shared.name: sum(links[link].bandwidth_Bps for link in shared.links) for shared in network.shared()}
     gone = {name for name, rate_Bps in rates_Bps.items() if rate_Bps >= together_Bps[name] * _FULL}
     document = json.loads(network.to_json())
     listed = [shared for shared in document["shared"] if shared["name"] not in gone]

@@ -58,7 +58,7 @@ def _guess_end(header: Row) -> str:
 
 
 def _word(label: str) -> str:
-    """Return the meaning of a column's label: source, target, one_way, streams, shares, or the usual word of a quantity."""
+    """Return the meaning of a column's label: an end, one_way, streams, shares, or the usual word of a quantity."""
     label = label.lower()
     found = _ALIASES.get(label, label)
     if found in (*_ENDS, *_FLAGS):

@@ -3,6 +3,7 @@
 Links may have texts such as `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; the document gets the numbers.
 """
 
+from collections import Counter
 from typing import Any
 
 from treefold.checks import guess, shown
@@ -132,7 +133,13 @@ def shared_capacities(content: dict[str, Any], where: str) -> list[dict[str, Any
     if "shared" not in content:
         return []
     _check_list(content, "shared", where)
-    return [_shared_capacity(each, f"{where}: shared capacity {place}") for place, each in enumerate(content["shared"])]
+    listed = [
+        _shared_capacity(each, f"{where}: shared capacity {place}") for place, each in enumerate(content["shared"])
+    ]
+    names = Counter(each["name"] for each in listed)
+    if twice := next((name for name, count in names.items() if count > 1), None):
+        raise fail(where, f"shared capacity {shown(twice)} is listed twice; give each its own name")
+    return listed
 
 
 def _shared_capacity(shared: object, where: str) -> dict[str, Any]:

@@ -68,7 +68,10 @@ def shared_of(shares: Iterable[Share], listed: list[dict[str, Any]]) -> list[dic
     first: dict[str, Share] = {}
     for share in shares:
         first.setdefault(share.name, share)
-        if share.bandwidth_Bps is not None and widths.setdefault(share.name, share.bandwidth_Bps) != share.bandwidth_Bps:
+        if (
+            share.bandwidth_Bps is not None
+            and widths.setdefault(share.name, share.bandwidth_Bps) != share.bandwidth_Bps
+        ):
             two = f"{format_bandwidth(widths[share.name])} and {format_bandwidth(share.bandwidth_Bps)}"
             raise fail(share.where, f"shared capacity {shown(share.name)} has two bandwidths, {two}; keep one")
     for name, share in first.items():
@@ -94,7 +97,7 @@ def _share(text: str, where: str) -> Share:
     name, equals, rate = text.rpartition("=")
     if not equals:
         return Share(one_line(text), None, where)
-    given = measure(rate.strip(), _BANDWIDTH, f"{where}: {KEY} {shown(one_line(name))}")
+    given = measure(rate.strip(), _BANDWIDTH, f"{where}: shared capacity {shown(one_line(name))}")
     if given is None:
         raise fail(where, f"shared capacity {shown(one_line(name))} has no bandwidth behind '='; write 10Gbit/s, say")
     return Share(one_line(name), given, where)

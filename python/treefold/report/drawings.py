@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from treefold._core import Plan, Topology, Tree, format_bandwidth
 from treefold.report.coasts import draw_coasts
@@ -87,7 +86,9 @@ def draw_trees(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
     over = []
     for ways in lanes.values():
         width = lane_width(place, len(ways))
-        for aside, (pair, number, has_head, to_root) in zip(aside_of(place, [way[0] for way in ways], width), ways, strict=True):
+        for aside, (pair, number, has_head, to_root) in zip(
+            aside_of(place, [way[0] for way in ways], width), ways, strict=True
+        ):
             is_dashed = has_head and to_root and len(halves) > 1
             over += strokes(place.ways(*pair, right_of(pair, aside)), colours[number], width, is_dashed, has_head)
     keys = [_tree_key(number, tree, colours[number]) for number, tree in trees.items()][:MOST_COLOURED]

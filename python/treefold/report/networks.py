@@ -28,14 +28,14 @@ def network_table(network: Topology, is_whole: bool = False) -> str:
     """
     links = network.links()
     parts = [key_values(_counts(network, links))]
-    listed = {"nodes": _nodes(network.nodes()), "links": _links(links), "shared capacities": _shared(network, links)}
-    for title, rows in listed.items():
-        if not rows and title == "shared capacities":
-            continue
+    listed = [("nodes", _nodes(network.nodes()), {0, 1}), ("links", _links(links), {0, 1})]
+    if shared := _shared(network, links):
+        listed.append(("shared capacities", shared, {0, 2}))
+    for title, rows, left in listed:
         if not rows:
             parts.append(f"{title}: none")
         elif is_whole or len(rows) <= _MOST_LINES:
-            parts.append(f"{title}:\n{align(rows, left={0, 1, 2} if title == "shared capacities" else {0, 1})}")
+            parts.append(f"{title}:\n{align(rows, left=left)}")
         else:
             what = "cables and one-way links" if title == "links" else title
             parts.append(f"# {len(rows)} {what} are not listed; is_whole=True lists them")

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 40
 """Longer names are cut in the legend."""
+_AROUND = np.array([[1, 1], [-1, 1], [1, -1], [-1, -1], [0, 1.4], [1.4, 0], [-1.4, 0], [0, -1.4]]) / 1.4
+"""Directions from a node: the corners, and then the sides."""
 
 
 def shared_lanes(place: Scene) -> tuple[list[Stroke], list[Key]]:
@@ -39,12 +41,13 @@ def shared_lanes(place: Scene) -> tuple[list[Stroke], list[Key]]:
     over: list[Stroke] = []
     for ways in lanes.values():
         width = lane_width(place, len(ways))
-        for aside, (pair, has_head, colour) in zip(
-            aside_of(place, [way[0] for way in ways], width), ways, strict=True
-        ):
+        for aside, (pair, has_head, colour) in zip(aside_of(place, [way[0] for way in ways], width), ways, strict=True):
             over += strokes(place.ways(*pair, right_of(pair, aside)), colour, width, False, has_head)
     keys = [
-        Key(f"{textwrap.shorten(shared.name, _LONGEST, placeholder='…')}: {format_bandwidth(shared.bandwidth_Bps)}", colour)
+        Key(
+            f"{textwrap.shorten(shared.name, _LONGEST, placeholder='…')}: {format_bandwidth(shared.bandwidth_Bps)}",
+            colour,
+        )
         for shared, colour in zip(named, COLOURS, strict=False)
     ]
     rest = len(named) - len(keys)
@@ -56,11 +59,16 @@ def _colour(number: int) -> str:
 
 
 def draw_caps(axes: "Axes", scene: Scene) -> None:
-    """Draw a small square at the rim of each node with a cap, where its links begin."""
+    """Draw a small square at the rim of each node with a cap, beside its links."""
     at = _marks(scene)
     if len(at):
-        look = {"marker": "s", "facecolor": SWITCH, "edgecolor": INK, "linewidth": min(0.8, 0.22 * scene.radius)}
-        axes.scatter(at[:, 0], at[:, 1], s=(0.86 * scene.radius) ** 2, zorder=5.5, **look)
+        look: dict[str, Any] = {
+            "marker": "s",
+            "facecolor": SWITCH,
+            "edgecolor": INK,
+            "linewidth": min(0.8, 0.22 * scene.radius),
+        }
+        axes.scatter(at[:, 0], at[:, 1], s=(0.6 * scene.radius) ** 2, zorder=5.5, **look)
 
 
 def cap_keys(scene: Scene) -> list[Key]:
@@ -69,7 +77,7 @@ def cap_keys(scene: Scene) -> list[Key]:
 
 
 def _marks(scene: Scene) -> Points:
-    """Return the places of the marks: at the rim of each capped node, towards its neighbours."""
+    """Return the places of the marks of all capped nodes."""
     capped = {scene.place_of[name] for name in node_caps(scene.network).values()}
     near: defaultdict[int, list[int]] = defaultdict(list)
     for one, other in scene.pairs:
@@ -79,8 +87,8 @@ def _marks(scene: Scene) -> Points:
 
 
 def _mark(scene: Scene, place: int, near: list[int]) -> Points:
+    """Return the place of a mark: that of eight at the rim of the node which is farthest from where its links leave."""
     away = scene.at[near] - scene.at[place]
     units = away / np.maximum(np.hypot(away[:, 0], away[:, 1]), 1e-9)[:, None]
-    mean = units.sum(axis=0)
-    towards = units[0] if np.hypot(*mean) < 1e-6 else mean / np.hypot(*mean)
-    return np.asarray(scene.at[place] + scene.radius * towards)
+    nearest = (_AROUND @ units.T).max(axis=1)
+    return np.asarray(scene.at[place] + scene.radius * _AROUND[int(np.argmin(nearest.round(6)))])
