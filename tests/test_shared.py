@@ -8,6 +8,8 @@ import pytest
 import treefold
 from reading import FORMS, OWN, messages, network, put, refused
 from treefold import TreefoldError, report
+from treefold.viewing import view
+from treefold.viewing.scenes import scene_document
 
 HEAD = "source,target,bandwidth,latency,shares\n"
 LINKS = (("a", "b", "tunnel=12Gbit/s"), ("a", "c", "tunnel;line=7Gbit/s"), ("b", "c", ""), ("c", "d", "line"))
@@ -216,3 +218,13 @@ def test_a_shared_capacity_goes_with_its_links_and_changes_are_told(shared):
     narrow = shared.with_bandwidths({("a", "b"): "1Gbit/s", ("a", "c"): "1Gbit/s"})
     assert "shared capacity tunnel limits nothing any more" in treefold.replan(plan, narrow).changes
     assert not any("shared" in line for line in treefold.replan(plan, shared.without_nodes(["d"])).changes)
+
+
+def test_pages_know_what_links_share_and_how_much_of_it_is_used(shared):
+    scene = view(treefold.plan(shared, "packing"), size_bytes="64MiB").scenes[0]
+    document = scene_document(scene, 0, 0)
+    links, used = treefold.topology(json.loads(shared.to_json())).shared(), document["shared_used"]
+    assert len(used) == len(links) and max(used) > 0.5 and max(used) <= 1 + 1e-9
+    sharing = {link for each in links for link in each.links}
+    assert sharing & set(document["limit_links"]), "links that share what limits the network do"
+    assert view(treefold.plan(shared, "packing")).html().count('"tunnel"') >= 1

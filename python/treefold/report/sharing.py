@@ -88,7 +88,7 @@ def _marks(scene: Scene) -> Points:
 
 def _mark(scene: Scene, place: int, near: list[int]) -> Points:
     """Return the place of a mark: that of eight at the rim of the node which is farthest from where its links leave."""
-    away = scene.at[near] - scene.at[place]
+    away = np.array([scene.ways(place, other)[0].line[0] for other in near]) - scene.at[place]
     units = away / np.maximum(np.hypot(away[:, 0], away[:, 1]), 1e-9)[:, None]
     nearest = (_AROUND @ units.T).max(axis=1)
     return np.asarray(scene.at[place] + scene.radius * _AROUND[int(np.argmin(nearest.round(6)))])
