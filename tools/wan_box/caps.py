@@ -9,6 +9,8 @@ from typing import Any
 from treefold import TreefoldError
 from treefold.importers.caps import EGRESS, INGRESS
 
+_ENDS = ("source", "target")
+
 
 def with_routers(value: dict[str, Any]) -> dict[str, Any]:
     """Return a topology document without shared capacities: each cap of a node has become a router.
@@ -17,7 +19,7 @@ def with_routers(value: dict[str, Any]) -> dict[str, Any]:
         TreefoldError: If a shared capacity is not that of all links out of a node or into it.
 
     """
-    nodes = {node["name"] for node in value["nodes"]}
+    nodes = dict.fromkeys(node["name"] for node in value["nodes"])
     widths = {shared["name"]: shared["bandwidth_Bps"] for shared in value.get("shared", ())}
     caps = {name + mark: name for name in nodes for mark in (EGRESS, INGRESS) if name + mark in widths}
     for shared in widths:
@@ -25,7 +27,7 @@ def with_routers(value: dict[str, Any]) -> dict[str, Any]:
             problem = f"shared capacity {shared!r} is not a node's cap, and a box builds no others"
             raise TreefoldError(f"{value['name']}: {problem}; make it a cable to a router of the file, or drop it")
     routers = {name: f"{name}/router" for name in dict.fromkeys(caps.values())}
-    if taken := nodes.intersection(routers.values()):
+    if taken := nodes.keys() & {*routers.values()}:
         raise TreefoldError(f"{value['name']}: node {min(taken)!r} has the name of a capped node's router; rename it")
     new = [{"name": router, "kind": "switch"} for router in routers.values()]
     lines = [line for name, router in routers.items() for line in _lines(value, name, router, widths)]
@@ -43,9 +45,6 @@ def _lines(value: dict[str, Any], name: str, router: str, widths: dict[str, floa
     out, into = (sum(link["bandwidth_Bps"] for link in value["links"] if link[end] == name) for end in _ENDS)
     both = ((name, router, widths.get(name + EGRESS, out)), (router, name, widths.get(name + INGRESS, into)))
     return [{"source": source, "target": target, "bandwidth_Bps": rate} for source, target, rate in both if rate]
-
-
-_ENDS = ("source", "target")
 
 
 def _moved(value: dict[str, Any], routers: dict[str, str]) -> list[dict[str, Any]]:

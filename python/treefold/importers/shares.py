@@ -4,6 +4,7 @@ A text names shared capacities, separated by semicolons, and may give the bandwi
 or wherever it is named. A list, which may be JSON text, has names only; names with these signs need it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -50,10 +51,10 @@ def read_shares(value: object, where: str) -> list[Share]:
 
 def check_once(names: list[str], where: str) -> None:
     """Refuse a link that names a shared capacity twice, or one without a name."""
-    for name in names:
+    for name, count in Counter(names).items():
         if not name.strip():
             raise fail(where, f"'{KEY}' has an empty name; write the name of a shared capacity")
-        if names.count(name) > 1:
+        if count > 1:
             raise fail(where, f"'{KEY}' names {shown(name)} twice; name it once")
 
 
@@ -68,16 +69,15 @@ def shared_of(shares: Iterable[Share], listed: list[dict[str, Any]]) -> list[dic
     first: dict[str, Share] = {}
     for share in shares:
         first.setdefault(share.name, share)
-        if (
-            share.bandwidth_Bps is not None
-            and widths.setdefault(share.name, share.bandwidth_Bps) != share.bandwidth_Bps
-        ):
-            two = f"{format_bandwidth(widths[share.name])} and {format_bandwidth(share.bandwidth_Bps)}"
-            raise fail(share.where, f"shared capacity {shown(share.name)} has two bandwidths, {two}; keep one")
+        if share.bandwidth_Bps is not None:
+            known_Bps = widths.setdefault(share.name, share.bandwidth_Bps)
+            if known_Bps != share.bandwidth_Bps:
+                two = f"{format_bandwidth(known_Bps)} and {format_bandwidth(share.bandwidth_Bps)}"
+                raise fail(share.where, f"shared capacity {shown(share.name)} has two bandwidths, {two}; keep one")
     for name, share in first.items():
         if name not in widths:
             near = guess(name, widths)
-            remedy = f"did you mean {shown(near)}?" if near else f"write it once, as in {name}=10Gbit/s"
+            remedy = f"did you mean {shown(near)}?" if near else "write it once, as in NAME=10Gbit/s"
             raise fail(share.where, f"shared capacity {shown(name)} has no bandwidth; {remedy}")
     known = {each["name"] for each in listed}
     return [*listed, *(make_shared(name, widths[name]) for name in first if name not in known)]

@@ -28,7 +28,8 @@ function bodyOf(models: Model[], store: Store): HTMLElement[] {
   const isFirst = ({ scene }: Model, pane: number) =>
     models.findIndex((model) => model.scene.network === scene.network) === pane;
   const found = models.flatMap((model, pane) => (isFirst(model, pane) ? explanation(model, store, pane) : []));
-  return [tableOf(models, names), ...models.flatMap(partOf), ...models.flatMap(sharedOf), ...found, ...why, buttonsOf(models, store)];
+  const facts = [tableOf(models, names), ...models.flatMap(partOf), ...models.flatMap(sharedOf)];
+  return [...facts, ...found, ...why, buttonsOf(models, store)];
 }
 
 /** Return how plans are called where there is little room: by their algorithms, if these differ. */
