@@ -217,7 +217,9 @@ def test_a_shared_capacity_goes_with_its_links_and_changes_are_told(shared):
     assert found(shared.without_nodes(["d"]))["line"] == (875e6, [2, 3])
     narrow = shared.with_bandwidths({("a", "b"): "1Gbit/s", ("a", "c"): "1Gbit/s"})
     assert "shared capacity tunnel limits nothing any more" in treefold.replan(plan, narrow).changes
-    assert not any("shared" in line for line in treefold.replan(plan, shared.without_nodes(["d"])).changes)
+    capped = treefold.topology(json.loads(shared.to_json()), node_cap="12Gbit/s")
+    cut = treefold.replan(treefold.plan(capped, "multitree"), capped.without_links([("a", "b")]))
+    assert cut.changes == ("link a -> b is gone", "link b -> a is gone"), "that caps limit nothing then is no news"
 
 
 def test_pages_know_what_links_share_and_how_much_of_it_is_used(shared):
