@@ -1,6 +1,7 @@
 """The WAN in a box: what it is built from, and small ones that are up (these need root and namespaces, or skip)."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -60,6 +61,20 @@ def test_parallel_links_add_up_and_one_way_links_get_an_idle_reverse():
 def test_workers_are_the_ranks_in_their_order():
     wan = network.read(topology(CHAIN, switches="s", ranks=["c", "a"]))
     assert [wan.nodes[place] for place in wan.workers] == ["c", "a"]
+
+
+def test_caps_of_nodes_become_routers_and_other_shared_capacities_are_refused():
+    value = json.loads(topology(TRIANGLE).to_json())
+    capped = treefold.topology(value, node_cap="48Mbit/s")
+    wan = network.read(capped)
+    assert wan.nodes == ["a", "b", "c", "a/router", "b/router", "c/router"] and wan.workers == [0, 1, 2]
+    assert wan.directions[0, 3] == wan.directions[3, 0] == network.Direction(48 * 125e3, 0.0)
+    assert wan.directions[3, 4] == network.Direction(40 * 125e3, 0.01)
+    assert network.route(network.next_hops(wan), 0, 1) == [(0, 3), (3, 4), (4, 1)]
+    value["links"][0]["shares"] = value["links"][2]["shares"] = ["duct"]
+    duct = treefold.topology(value | {"shared": [{"name": "duct", "bandwidth_Bps": 1e6}]})
+    with pytest.raises(TreefoldError, match="shared capacity 'duct' is not a node's cap, and a box builds no others"):
+        network.read(duct)
 
 
 def test_what_a_machine_cannot_carry_is_refused():

@@ -6,46 +6,74 @@ from pathlib import Path
 import pytest
 
 import treefold
-from reading import OWN, ends, error, messages, names, put, quietly, values
+from reading import OWN, ends, error, messages, names, put, quietly
 from treefold import runtime
 from treefold.importers import read
+from treefold.runtime.rates import RateMonitor
 
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data folder is absent")
 
 
-def test_a_cap_is_a_switch_before_each_accelerator(tmp_path):
+def shares(document):
+    return [link.get("shares", []) for link in document["links"]]
+
+
+def widths(document):
+    return {shared["name"]: shared["bandwidth_Bps"] for shared in document.get("shared", [])}
+
+
+def test_a_cap_is_a_capacity_that_all_links_of_an_accelerator_share(tmp_path):
     path = put(tmp_path, "own.json", OWN | {"shape": {"kind": "line"}, "ranks": ["a"]})
-    document = read(path, node_cap="8Gbit/s")
-    assert names(document) == ["a", "b", "a/cap"] and document["nodes"][2]["kind"] == "switch"
-    assert ends(document) == [("a/cap", "b"), ("a", "a/cap"), ("a/cap", "a")]
-    assert document["links"][0]["both_ways"] and document["links"][0]["latency_s"] == 1e-6
-    assert [(entry["bandwidth_Bps"], entry["latency_s"]) for entry in document["links"][1:]] == [(1e9, 0), (1e9, 0)]
-    assert document["ranks"] == ["a"] and "shape" not in document
+    document = read(path, node_cap="4Gbit/s")
+    assert names(document) == ["a", "b"] and widths(document) == {"a egress": 5e8, "a ingress": 5e8}
+    assert ends(document) == [("a", "b"), ("b", "a")], "the two directions share different ones"
+    assert shares(document) == [["a egress"], ["a ingress"]]
+    assert not any(link["both_ways"] for link in document["links"])
+    assert document["ranks"] == ["a"] and document["shape"] == {"kind": "line"}, "its nodes and links are the same"
+
+
+def test_a_cap_as_wide_as_the_links_limits_nothing_and_is_left_out(tmp_path):
+    own = put(tmp_path, "own.json", OWN)
+    assert read(own, node_cap="8Gbit/s") == read(own, node_cap="1TB/s") == read(own)
+    caps = put(tmp_path, "caps.json", {"a": {"egress": "8Gbit/s", "ingress": "1Gbit/s"}})
+    capped = read(own, node_cap=str(caps))
+    assert widths(capped) == {"a ingress": 1.25e8} and shares(capped) == [[], ["a ingress"]]
+    tenths = treefold.topology("full:4", bandwidth_Bps=0.1e9, node_cap="0.3GB/s")
+    assert tenths.shared() == [], "sums are not exact"
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("caps.json", {"b": {"egress": "8Gbit/s", "ingress": "16Gbit/s"}, "a": "1GB/s"}),
-        ("caps.csv", "name,egress,ingress\nb,8Gbit/s,16Gbit/s\n\na,1GB/s,\n"),
-        ("caps.csv", "Name,Egress,Ingress\nb,8Gbit/s,16Gbit/s\na,1GB/s\n"),
+        ("caps.json", {"b": {"egress": "4Gbit/s", "ingress": "2Gbit/s"}, "a": "0.5GB/s"}),
+        ("caps.csv", "name,egress,ingress\nb,4Gbit/s,2Gbit/s\n\na,0.5GB/s,\n"),
+        ("caps.csv", "Name,Egress,Ingress\nb,4Gbit/s,2Gbit/s\na,0.5GB/s\n"),
     ],
 )
 def test_caps_from_a_file(tmp_path, name, content):
     document = read(put(tmp_path, "own.json", OWN), node_cap=str(put(tmp_path, name, content)))
-    assert ends(document) == [("a/cap", "b/cap"), ("a", "a/cap"), ("a/cap", "a"), ("b", "b/cap"), ("b/cap", "b")]
-    assert values(document, "bandwidth_Bps")[1:] == [1e9, 1e9, 1e9, 2e9]
+    assert shares(document) == [["a egress", "b ingress"], ["b egress", "a ingress"]]
+    assert widths(document) == {"a egress": 5e8, "a ingress": 5e8, "b egress": 5e8, "b ingress": 2.5e8}
 
 
-def test_a_file_may_cap_nobody_and_names_stay_free(tmp_path):
-    own = put(tmp_path, "own.json", OWN)
-    nobody = str(put(tmp_path, "none.json", {}))
+def test_a_file_may_cap_nobody(tmp_path):
+    own, nobody = put(tmp_path, "own.json", OWN), str(put(tmp_path, "none.json", {}))
     assert quietly(own, node_cap=nobody) == read(own)
     assert messages(own, node_cap=nobody) == [f"{nobody}: 1 accelerator without a cap (a); add it to the file of caps"]
-    taken = OWN | {"nodes": [{"name": "a"}, {"name": "b"}, {"name": "a/cap", "kind": "switch"}]}
-    assert names(read(put(tmp_path, "taken.json", taken), node_cap="1GB/s"))[3:] == ["a/cap2", "b/cap"]
+
+
+def test_other_capacities_stay_and_may_not_have_the_name_of_a_cap(tmp_path):
+    [link] = OWN["links"]
+    own = OWN | {"links": [link | {"shares": ["duct"]}], "shared": [{"name": "duct", "bandwidth": "1GB/s"}]}
+    capped = read(put(tmp_path, "own.json", own), node_cap="4Gbit/s")
+    assert shares(capped) == [["duct", "a egress"], ["duct", "a ingress"]] and widths(capped)["duct"] == 1e9
+    assert list(widths(read(put(tmp_path, "again.json", capped), node_cap="none"))) == ["duct"]
+    taken = json.loads(json.dumps(own).replace("duct", "a egress"))
+    message = error(put(tmp_path, "own.json", taken), node_cap="4Gbit/s")
+    assert message == "pair: shared capacity 'a egress' has the name of a node's cap; rename it"
+    assert quietly(tmp_path / "own.json", node_cap="none")["shared"], "its links do not all leave a"
 
 
 @pytest.mark.parametrize(
@@ -78,37 +106,66 @@ def test_a_cap_that_is_neither_bandwidth_nor_file(tmp_path, cap):
     assert message.startswith(f"node cap '{cap}': neither a bandwidth such as 5Gbit/s nor an existing file")
 
 
-@pytest.mark.parametrize("links", ["ring:4", "fattree:4,2", "b4"])
-def test_caps_can_be_left_out_again(links):
+@pytest.mark.parametrize("links", ["ring:4", "fattree:4,2", "b4", "torus:4x4"])
+def test_caps_can_be_replaced_and_left_out_again(links):
     network = treefold.topology(links)
-    capped = treefold.topology(links, node_cap="5Gbit/s")
-    assert capped.switches > network.switches
-    without = treefold.topology(json.loads(capped.to_json()), node_cap="none")
-    was, now = (json.loads(each.to_json()) for each in (network, without))
-    assert (now["nodes"], now["links"]) == (was["nodes"], was["links"])
+    rate = network.links()[0].bandwidth_Bps
+    capped = treefold.topology(links, node_cap=f"{0.5 * rate}B/s")
+    assert (capped.switches, capped.num_links) == (network.switches, network.num_links)
+    assert len(capped.shared()) == 2 * network.accelerators
+    assert treefold.topology(json.loads(capped.to_json()), node_cap="none") == network
+    again = treefold.topology(json.loads(capped.to_json()), node_cap=f"{0.25 * rate}B/s")
+    assert again == treefold.topology(links, node_cap=f"{0.25 * rate}B/s")
     assert treefold.topology(links, node_cap="none") == network
 
 
-def test_a_switch_of_another_name_or_with_company_is_no_cap(tmp_path):
-    for switch, more in (("s", []), ("a/cap", [{"source": "a", "target": "b"}]), ("a/caps", [])):
-        nodes = [{"name": "a"}, {"name": "b"}, {"name": switch, "kind": "switch"}]
-        links = [{"source": "a", "target": switch}, {"source": switch, "target": "b"}, *more]
-        content = OWN | {"nodes": nodes, "links": [link | {"both_ways": True} for link in links]}
-        path = put(tmp_path, "own.json", content)
-        assert names(read(path, node_cap="none", bandwidth_Bps=1e9, latency_s=0.0)) == ["a", "b", switch]
+def test_a_capped_network_keeps_its_shape_and_plans_for_it_are_right():
+    """A plan takes no less than its network's bound, which the caps lower, and uses no cap for longer than it takes."""
+    whole, capped = treefold.topology("torus:4x4"), treefold.topology("torus:4x4", node_cap="16GB/s")
+    bound_s = treefold.bound_at(capped, "64MiB").time_s
+    assert bound_s > 1.5 * treefold.bound_at(whole, "64MiB").time_s
+    for algorithm in ("ring2d", "bucket", "multiring", "swing", "multitree", "packing", "mtree", "blink", "ring"):
+        plan = treefold.plan(capped, algorithm)
+        assert treefold.check(plan), algorithm
+        for simulator in ("analytic", "flow"):
+            assert treefold.simulate(plan, size_bytes="64MiB", simulator=simulator).time_s >= bound_s, algorithm
+        trace = treefold.trace(plan, size_bytes="64MiB")
+        assert max(each.full_rate_s for each in trace.shared()) <= trace.time_s * (1 + 1e-9), algorithm
 
 
-def test_who_cannot_plan_through_caps_says_so():
+def test_caps_limit_like_a_switch_in_front_of_each_node():
+    capped = treefold.topology("b4", node_cap="30MB/s")
+    document = json.loads(treefold.topology("b4").to_json())
+    nodes = [node["name"] for node in document["nodes"]]
+    for link in document["links"]:
+        link |= {end: f"{link[end]}/switch" for end in ("source", "target")}
+    document["nodes"] += [{"name": f"{name}/switch", "kind": "switch"} for name in nodes]
+    wide = {"bandwidth_Bps": 30e6, "latency_s": 0.0, "both_ways": True}
+    document["links"] += [{"source": name, "target": f"{name}/switch"} | wide for name in nodes]
+    rates = [treefold.bound(network).all_reduce.rate_Bps for network in (capped, treefold.topology(document))]
+    assert rates[0] <= rates[1] * (1 + 1e-6), "what a node passes on counts in its caps, and not in the switch's links"
+    uncapped = treefold.bound("b4").all_reduce.rate_Bps
+    assert rates[0] < uncapped
+
+
+def test_plans_on_capped_networks_follow_them():
     capped = treefold.topology("full:3", node_cap="5Gbit/s")
-    words = r"node caps.*\(GPU0/cap, GPU1/cap, GPU2/cap\); leave .*node_cap='none'"
-    with pytest.raises(treefold.MisfitError, match=words):
-        treefold.plan(capped, "mtree")
-    with pytest.raises(treefold.TreefoldError, match=words):
-        runtime.in_threads(3, lambda group: None, network=capped, adapt=True)
+    assert treefold.plan(capped, "mtree").algorithm == "mtree"
+    assert runtime.in_threads(3, lambda group: group.size, network=capped, adapt=True) == [3, 3, 3]
+    fattree = treefold.topology("fattree:2,2")
     with pytest.raises(treefold.TreefoldError, match=r"has switches between them; drop adapt=True"):
-        runtime.in_threads(
-            treefold.topology("fattree:2,2").ranks, lambda group: None, network="fattree:2,2", adapt=True
-        )
-    plain = treefold.topology(json.loads(capped.to_json()), node_cap="none")
-    assert treefold.plan(plain, "mtree").algorithm == "mtree"
-    assert runtime.in_threads(3, lambda group: group.size, network=plain, adapt=True) == [3, 3, 3]
+        runtime.in_threads(fattree.ranks, lambda group: None, network=fattree, adapt=True)
+
+
+def test_a_link_that_shares_a_capacity_has_not_changed_while_others_use_it():
+    capped = treefold.topology("full:4", bandwidth_Bps=100e6, node_cap="150MB/s")
+    monitor = RateMonitor(treefold.plan(capped, "direct"))
+    monitor.rates = {(0, 1): 50e6, (0, 2): 50e6, (0, 3): 50e6}
+    assert monitor.changes() == {}, "three links fill the cap"
+    monitor.rates = {(0, 1): 10e6, (0, 2): 70e6, (0, 3): 70e6}
+    assert monitor.changes() == {(0, 1): 0.1}, "it gets less than a fair part"
+    monitor.rates = {(0, 1): 30e6, (0, 2): 30e6, (0, 3): 30e6}
+    assert set(monitor.changes()) == {(0, 1), (0, 2), (0, 3)}, "together they do not fill it"
+    plain = RateMonitor(treefold.plan(treefold.topology("full:4", bandwidth_Bps=100e6), "direct"))
+    plain.rates = {(0, 1): 50e6}
+    assert plain.changes() == {(0, 1): 0.5}

@@ -146,6 +146,7 @@ def test_topology_describes_and_converts(tmp_path):
         "ranks": 12,
         "reduce": 0,
         "multicast": 0,
+        "shared": [],
     }
     assert output("topology", str(file)) == described
 

@@ -40,6 +40,9 @@ def document(both_ways, **extra):
     links += [link("sw", "node", bandwidth_Bps=5.0), link("sw", "node", bandwidth_Bps=5.0)]
     chosen = {"none": 0, "some": 3, "all": len(links)}[both_ways]
     links = [entry | {"both_ways": place < chosen} for place, entry in enumerate(links)]
+    for shared in extra.get("shared", ()):
+        links[2]["shares"] = [*links[2].get("shares", ()), shared["name"]]
+        links[-1]["shares"] = [shared["name"]]
     return {
         "format": "treefold-topology",
         "version": 1,
@@ -49,12 +52,13 @@ def document(both_ways, **extra):
     } | extra
 
 
+SHARED = {"shared": [{"name": name, "bandwidth_Bps": 1e9 / 7} for name in ("a;b=1GB/s", '["', "日本 🚀")]}
 EXTRA = {"ranks": ["n0", "日本🚀", 'say "hi"'], "shape": {"kind": "torus", "dims": [2, 4], "note": 'a\n"b"'}}
 
 
 @pytest.mark.parametrize("extension", ["json", "graphml", "dot", "gv"])
 @pytest.mark.parametrize("both_ways", ["none", "some", "all"])
-@pytest.mark.parametrize("extra", [{}, EXTRA])
+@pytest.mark.parametrize("extra", [{}, EXTRA, SHARED])
 def test_round_trip(tmp_path, recwarn, extension, both_ways, extra):
     original = document(both_ways, **extra)
     path = tmp_path / f"net.{extension}"

@@ -181,7 +181,7 @@ def test_skyplane():
     [message] = messages(SHARED / "skyplane_matrix.json")
     assert "372 links without latency" in message and message.endswith("take 74.966ms, the median of the others")
     capped = quietly(SHARED / "skyplane_matrix.json", node_cap="5Gbit/s")
-    assert len(capped["nodes"]) == 128 and len(capped["links"]) == 4032 + 128
+    assert len(capped["nodes"]) == 64 and len(capped["links"]) == 4032 and len(capped["shared"]) == 128
 
 
 @needs_shared

@@ -122,10 +122,7 @@ def test_a_grid_stays_a_grid_when_a_link_fails_and_when_nodes_are_capped():
     whole = layout(torus).positions
     assert np.array_equal(layout(torus.without_links([("GPU0", "GPU1")])).positions, whole)
     assert np.array_equal(layout(torus.with_ranks([5, 3])).positions, whole)
-    capped = layout(treefold.topology("torus:4x4", node_cap="1GB/s")).positions
-    assert np.array_equal(capped[:16], whole)
-    beside = np.linalg.norm(capped[16:] - capped[:16], axis=1)
-    assert (beside > 0.2).all() and (beside < 0.5).all()
+    assert np.array_equal(layout(treefold.topology("torus:4x4", node_cap="1GB/s")).positions, whole)
     assert layout(treefold.topology("ring:8").renamed("torus:2x4")).kind == "ring", "a name is only a guess"
     assert layout(treefold.topology("b4").renamed("torus:3x4")).kind == "force"
 

@@ -303,7 +303,11 @@ def test_nodes_whose_links_cannot_all_be_used_get_caps():
     assert report.node_caps(found) == {1: (15e6, 29e6)}
     text = json.dumps(report.document(found, None))
     topology = treefold.topology(json.loads(text))
-    assert (topology.ranks, topology.switches, topology.num_links) == (4, 1, 14)
+    assert (topology.ranks, topology.switches, topology.num_links) == (4, 0, 12)
+    assert [(shared.name, shared.bandwidth_Bps) for shared in topology.shared()] == [
+        ("n1 egress", 15e6),
+        ("n1 ingress", 29e6),
+    ]
     assert treefold.check(treefold.plan(topology)).correct
     assert treefold.bound(topology).all_reduce.rate_Bps == pytest.approx(15e6, rel=1e-3)
 

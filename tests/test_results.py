@@ -42,9 +42,11 @@ def values():
     together = treefold.simulate_together([ring, ring], background_load=0.1)
     explained = treefold.explain("ring:4", without="GPU0", is_whole=True)
     grown = treefold.explain("line:3").together
+    capped = treefold.topology("line:3", node_cap="20GB/s")
     return [
         treefold.algorithms()["forest"],
         treefold.describe("dgx2:planes=6"),
+        treefold.describe(capped).shared[0],
         treefold.check(ring),
         treefold.bound("dgx2"),
         treefold.bound_at("dgx2", MIB, "all-gather"),
@@ -66,6 +68,7 @@ def values():
         explained,
         explained.now,
         explained.links[0],
+        treefold.explain(capped).shared[0],
         grown,
         explained.failures[0],
         explained.limits[0],

@@ -73,6 +73,7 @@ class Topology:
     @property
     def num_links(self) -> int: ...
     def links(self) -> list[Link]: ...
+    def shared(self) -> list[SharedCapacity]: ...
     def nodes(self) -> list[Node]: ...
     def with_bandwidths(
         self, bandwidths: Mapping[tuple[str, str], float | str], *, one_way: bool = False
@@ -125,6 +126,7 @@ class Limit:
     sources: Final[list[str]]
     targets: Final[list[str]]
     links: Final[list[str]]
+    shared: Final[list[str]]
 
 def check_blocks(sizes: NDArray[np.uint64]) -> None: ...
 def collective_bounds(
@@ -242,6 +244,11 @@ class SharedCapacity:
 class LinkUse:
     source: Final[str]
     target: Final[str]
+    busy_s: Final[float]
+    full_rate_s: Final[float]
+
+class SharedUse:
+    name: Final[str]
     busy_s: Final[float]
     full_rate_s: Final[float]
 
@@ -402,6 +409,7 @@ class Trace:
     @property
     def utilization(self) -> Utilization: ...
     def links(self) -> list[LinkUse]: ...
+    def shared(self) -> list[SharedUse]: ...
     @property
     def busiest_links(self) -> list[str]: ...
     @property

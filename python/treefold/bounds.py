@@ -82,6 +82,7 @@ def bound_at(
         time_s=found.seconds(size),
         limited_by=in_words(limit, collective, network),
         links=tuple(limit.links) if limit else (),
+        shared=tuple(limit.shared) if limit else (),
         rate=Bound(found.rate.rate_Bps, found.rate.is_exact, found.rate.method),
         latency_s=found.latency_s,
     )
@@ -100,20 +101,26 @@ def in_words(limit: Limit | None, collective: str, network: Topology) -> str:
 
 
 def _links(limit: Limit, network: Topology) -> str:
-    """Name the links that limit the rate of large vectors and, if they are a cut, the ranks on its sides."""
-    links, sources, targets = limit.links, limit.sources, limit.targets
-    if not links:
+    """Name what limits the rate of large vectors and, if it is a cut, the ranks on its sides."""
+    sources, targets = limit.sources, limit.targets
+    kinds = ((limit.links, ("link", "links")), (limit.shared, ("shared capacity", "shared capacities")))
+    parts = [_several(names, *words) for names, words in kinds if names]
+    if not parts:
         return "the rate of large vectors"
-    if len(links) == network.num_links:
+    if len(limit.links) == network.num_links and not limit.shared:
         return "the rate of all links together"
-    if len(links) > _SHOWN:
-        which = f"the rate of {len(links)} links, such as {' and '.join(links[:2])}"
-    else:
-        which = f"the rate of the {'link' if len(links) == 1 else 'links'} {some(links, _SHOWN)}"
+    which = f"the rate of {' and of '.join(parts)}"
     if not sources:
         return which
     verb = "sends to" if len(sources) == 1 else "send to"
     return f"{which}, over which {_side(sources, targets)} {verb} {_side(targets, sources)}"
+
+
+def _several(names: list[str], one: str, many: str) -> str:
+    """Name links or shared capacities, or count them and name the first two."""
+    if len(names) > _SHOWN:
+        return f"{len(names)} {many}, such as {' and '.join(names[:2])}"
+    return f"the {one if len(names) == 1 else many} {some(names, _SHOWN)}"
 
 
 def _side(ranks: list[str], others: list[str]) -> str:

@@ -19,6 +19,7 @@ class Outcome(Record):
         is_exact: Whether no smaller rate would be a bound.
         limited_by: What limits that rate, as the end of a sentence.
         links: The links that limit the rate, as `source -> target`.
+        shared: The names of the shared capacities that limit the rate.
         parts: The groups of ranks that are joined by the limiting links only; none where those links separate nothing.
         bound_s: The seconds that no plan can beat at the size asked; None if nothing can be sent.
         algorithm: The algorithm of the plan; None if there is no plan.
@@ -37,6 +38,7 @@ class Outcome(Record):
     is_exact: bool
     limited_by: str
     links: tuple[str, ...]
+    shared: tuple[str, ...]
     parts: tuple[tuple[str, ...], ...]
     bound_s: float | None
     algorithm: str | None
@@ -83,6 +85,36 @@ class LinkWorth(Record):
 
     def __repr__(self) -> str:
         return f"LinkWorth({self.link}: {self.gain_fraction:+.1%} for 10 % more)"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SharedWorth(Record):
+    """What more bandwidth of one shared capacity is worth, such as the cap of a node.
+
+    Attributes:
+        name: The name of the shared capacity.
+        bandwidth_Bps: Its bandwidth.
+        links: How many links share it.
+        is_limiting: Whether it is among what limits the rate now.
+        rate_Bps: The bound on the rate if it has 10 % more bandwidth.
+        gain_fraction: The part by which that is above the bound now.
+
+    Example:
+        >>> capped = treefold.topology("line:3", node_cap="20GB/s")
+        >>> [(each.name, round(each.gain_fraction, 3)) for each in treefold.explain(capped).shared]
+        [('GPU1 egress', 0.0), ('GPU1 ingress', 0.0)]
+
+    """
+
+    name: str
+    bandwidth_Bps: float
+    links: int
+    is_limiting: bool
+    rate_Bps: float
+    gain_fraction: float
+
+    def __repr__(self) -> str:
+        return f"SharedWorth({self.name}: {self.gain_fraction:+.1%} for 10 % more)"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -208,12 +240,13 @@ class Explanation(Record):
         size_bytes: The size of the vector, in bytes.
         now: The bound on the network as it is, what limits it, and the time of a plan.
         links: The worth of each cable, the most valuable first.
+        shared: The worth of each shared capacity, the most valuable first.
         together: The cables that must grow together, where more of a single one gains nothing; else None.
         failures: The cost of each failure of a cable or a site, the worst first.
         limits: What few or low trees cost: the rates for 1, 2, 4, ... trees, for heights from the least, and without a
             limit. There are none where the planners with such limits take long.
         answer: The answer to the question that was asked; None if none was.
-        left_out: The reason why there are no `links`, `failures` and `limits`; empty if there are.
+        left_out: The reason why there are no `links`, `shared`, `failures` and `limits`; empty if there are.
 
     Example:
         >>> found = treefold.explain("b4", size_bytes="1GiB")
@@ -230,6 +263,7 @@ class Explanation(Record):
     size_bytes: int
     now: Outcome
     links: tuple[LinkWorth, ...]
+    shared: tuple[SharedWorth, ...]
     together: Together | None
     failures: tuple[Failure, ...]
     limits: tuple[TreeLimit, ...]
@@ -242,7 +276,12 @@ class Explanation(Record):
         return tuple(each.link for each in self.links if each.is_spare)
 
     def _repr_html_(self) -> str:
-        tables = {"Links": self.links, "Failures": self.failures, "Limits on trees": self.limits}
+        tables = {
+            "Links": self.links,
+            "Shared capacities": self.shared,
+            "Failures": self.failures,
+            "Limits on trees": self.limits,
+        }
         shown = [html.of_rows(title, [each.as_dict() for each in rows]) for title, rows in tables.items() if rows]
         return html.of_record(html.title_of(self), self.as_dict()) + "".join(shown)
 

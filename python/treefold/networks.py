@@ -3,14 +3,14 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from treefold import _core, checks
 from treefold._core import Link, Plan, Topology
 from treefold.errors import TreefoldError
 from treefold.ranks import places_of
-from treefold.results import NetworkSummary
+from treefold.results import NetworkSummary, SharedSummary
 from treefold.text import message, some
 
 LINK_MODELS = ("propagation", "hockney")
@@ -40,9 +40,9 @@ def topology(
             that of light in a straight fibre if the file has the coordinates of both ends, else the median of the
             others, or 0 if none has one. A `cluster` or `nvl72` refuses it, too.
         node_cap: The most that each accelerator sends, and the most that it receives: one value for all, for example
-            `5Gbit/s`, or the path of a file of caps by name (docs/files.md). Each cap is modelled by
-            a switch between the accelerator and its links, which `Topology.switches` counts. The value `none` leaves
-            out the caps that a file has, such as one that `treefold probe` wrote.
+            `5Gbit/s`, or the path of a file of caps by name (docs/files.md). It replaces the
+            caps that a file has, such as one that `treefold probe` wrote; the value `none` leaves them out. Caps are
+            capacities that links share (`Topology.shared`), by the names `X egress` and `X ingress`.
         ranks: The accelerators that are ranks, in rank order, by index in `Topology.accelerator_names` or by
             name: for example `0-7,12`, or a list. By default all are ranks. An accelerator that is
             not a rank is idle: plans may pass through it, unless `without_relays` takes its links away.
@@ -145,12 +145,9 @@ def without_relays(network: Topology | str) -> Topology:
 
 
 def _links_of_idle(network: Topology) -> list[Link]:
-    """Return the links of accelerators that are no ranks, and those behind their caps."""
-    from treefold.importers.caps import capped_nodes
-
+    """Return the links of accelerators that are no ranks."""
     idle = {node.name for node in network.nodes() if node.rank is None and not node.is_switch}
-    closed = idle | {switch for name, switch in capped_nodes(network).items() if name in idle}
-    return [link for link in network.links() if link.source in closed or link.target in closed]
+    return [link for link in network.links() if link.source in idle or link.target in idle]
 
 
 def like(network: Topology, old: Topology, relays: str | None = None) -> Topology:
@@ -262,4 +259,11 @@ def describe(network: Topology | str) -> NetworkSummary:
         ranks=network.ranks,
         reduce=sum(reduces),
         multicast=sum(multicasts),
+        shared=tuple(_shared(network)),
     )
+
+
+def _shared(network: Topology) -> Iterator[SharedSummary]:
+    names = [f"{link.source} -> {link.target}" for link in network.links()]
+    for shared in network.shared():
+        yield SharedSummary(shared.name, shared.bandwidth_Bps, tuple(names[link] for link in shared.links))

@@ -7,10 +7,10 @@ have `to_pandas()`, too. The result of `treefold.tables` is in `treefold.schedul
 `treefold.simulate_together` in `treefold.job_results`, and that of `treefold.winners` in `treefold.winner_results`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from treefold import checks
+from treefold import checks, html
 from treefold._core import Plan, format_bandwidth, format_size, format_time
 from treefold.packet_results import FabricReport, LinkUtilization, PacketReport, short_buffers
 from treefold.plan_results import Algorithm, Candidate, Choice, NetworkCounts, PlanSummary
@@ -31,9 +31,34 @@ __all__ = [
     "PlanSummary",
     "Prediction",
     "Replanned",
+    "SharedSummary",
     "SizeBound",
     "Verdict",
 ]
+
+
+@dataclass(frozen=True, repr=False)
+class SharedSummary(Record):
+    """A capacity that several links share.
+
+    Attributes:
+        name: The name; that of a node's cap is the node's, followed by `egress` or `ingress`.
+        bandwidth_Bps: What its links carry together at most.
+        links: The links that share it, as `source -> target`.
+
+    Example:
+        >>> [egress, ingress] = treefold.describe(treefold.topology("line:3", node_cap="20GB/s")).shared
+        >>> egress.name, egress.bandwidth_Bps, egress.links
+        ('GPU1 egress', 20000000000.0, ('GPU1 -> GPU0', 'GPU1 -> GPU2'))
+
+    """
+
+    name: str
+    bandwidth_Bps: float
+    links: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"SharedSummary({self.name}, {format_bandwidth(self.bandwidth_Bps)}, {len(self.links)} links)"
 
 
 @dataclass(frozen=True)
@@ -48,6 +73,7 @@ class NetworkSummary(Record):
         ranks: How many accelerators take part in collectives; the others are idle.
         reduce: How many switches can reduce.
         multicast: How many switches can multicast.
+        shared: The capacities that links share, such as caps of nodes.
 
     Example:
         >>> summary = treefold.describe("dgx2:planes=6")
@@ -65,6 +91,12 @@ class NetworkSummary(Record):
     ranks: int
     reduce: int
     multicast: int
+    shared: tuple[SharedSummary, ...] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        rows = [{**each.as_dict(), "links": len(each.links)} for each in self.shared]
+        table = html.of_rows("Shared capacities", rows) if rows else ""
+        return html.of_record(html.title_of(self), self.as_dict()) + table
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,6 +219,7 @@ class SizeBound(Record):
             or what some ranks have for another.
         links: The links whose rate limits it, as `source -> target`: those of the narrowest cut, or those that are too
             few together whichever routes are taken. There are none where something else limits it.
+        shared: The names of the shared capacities that limit it in the same way.
         rate: The bound on the rate of large vectors.
         latency_s: The latency between the two ranks that are farthest apart of those that learn of each other.
 
@@ -205,6 +238,7 @@ class SizeBound(Record):
     time_s: float
     limited_by: str
     links: tuple[str, ...]
+    shared: tuple[str, ...]
     rate: Bound
     latency_s: float
 
@@ -218,7 +252,7 @@ class SizeBound(Record):
         """
         rate = {"rate_Bps": self.rate.rate_Bps, "exact": self.rate.is_exact, "method": self.rate.method}
         names = ("network", "collective", "size_bytes", "time_s", "limited_by")
-        fields = {name: getattr(self, name) for name in names} | {"links": [*self.links]}
+        fields = {name: getattr(self, name) for name in names} | {"links": [*self.links], "shared": [*self.shared]}
         return {**fields, **rate, "latency_s": self.latency_s}
 
     def __repr__(self) -> str:

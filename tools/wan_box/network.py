@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
+from tools.wan_box.caps import with_routers
 from treefold import TreefoldError
 
 ONE_WAY_BPS = 125_000.0
@@ -44,9 +45,9 @@ class Network:
 
 
 def read(source: str | Path | treefold.Topology) -> Network:
-    """Read a topology, a file or a spec. Workers are its ranks, in their order."""
+    """Read a topology, a file or a spec. Workers are its ranks, in their order; caps of nodes become routers."""
     topology = source if isinstance(source, treefold.Topology) else treefold.topology(source)
-    value = json.loads(topology.to_json())
+    value = with_routers(json.loads(topology.to_json()))
     names = [node["name"] for node in value["nodes"]]
     if len(names) > MOST_NODES:
         raise TreefoldError(f"{topology.name} has {len(names)} nodes: a box holds at most {MOST_NODES}")

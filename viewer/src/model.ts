@@ -4,6 +4,7 @@ import type { Document, Network, Scene, Series } from "./data/format";
 import { chunkOf, laneOf, NONE, row, transfersOf, treeOf, type Transfers } from "./data/transfers";
 import { findingsOf, type Findings } from "./explained";
 import type { State } from "./state";
+import { rate, share } from "./units";
 
 export interface Model {
   /** Whether the transfers are read; before, only the network is known. */
@@ -188,6 +189,14 @@ export function kindOf({ network }: Model, node: number): string {
 
 export function linkName(model: Model, link: number): string {
   return `${nodeName(model, model.net.source[link])} → ${nodeName(model, model.net.target[link])}`;
+}
+
+/** Say what capacities a link shares: each with its bandwidth and, where that is known, how much of it is used. */
+export function sharedBy({ network, scene }: Model, link: number): string[] {
+  return network.shared.flatMap(({ name, bandwidth_Bps, links }, at) => {
+    const used = scene.shared_used.length ? `, used ${share(scene.shared_used[at])}` : "";
+    return links.includes(link) ? [`${name} (${rate(bandwidth_Bps)}${used})`] : [];
+  });
 }
 
 export function transferName(model: Model, transfer: number): string {

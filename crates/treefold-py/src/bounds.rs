@@ -72,21 +72,22 @@ pub struct Limit {
     targets: Vec<String>,
     /// The links that limit a rate, as `source -> target`.
     links: Vec<String>,
+    /// The names of the shared capacities that limit a rate.
+    shared: Vec<String>,
 }
 
 fn limit_of(topology: &treefold::topology::Topology, limit: treefold::bound::Limit) -> Limit {
     use treefold::bound::Limit as Core;
     let name = |node: NodeId| topology.node(node).name.clone();
     let named = |ranks: Vec<NodeId>| -> Vec<String> { ranks.into_iter().map(name).collect() };
-    let ends = |links: Vec<LinkId>| -> Vec<String> {
-        let shown = |link| format!("{} -> {}", name(topology.link(link).source), name(topology.link(link).target));
-        links.into_iter().map(shown).collect()
+    let rate = |capacities: Vec<LinkId>| {
+        let shown = |capacities: Vec<LinkId>| capacities.into_iter().map(|each| topology.describe_link(each)).collect();
+        let (shared, links) = capacities.into_iter().partition(|each| each.index() >= topology.links().len());
+        Limit { kind: "rate", links: shown(links), shared: shown(shared), ..Limit::default() }
     };
     match limit {
-        Core::Cut { links, from, to } => {
-            Limit { kind: "rate", sources: named(from), targets: named(to), links: ends(links) }
-        }
-        Core::Links(links) => Limit { kind: "rate", links: ends(links), ..Limit::default() },
+        Core::Cut { links, from, to } => Limit { sources: named(from), targets: named(to), ..rate(links) },
+        Core::Links(links) => rate(links),
         Core::Farthest => Limit { kind: "latency", ..Limit::default() },
         Core::Flow(from, to) => {
             Limit { kind: "flow", sources: named(from), targets: named(vec![to]), ..Limit::default() }
@@ -125,10 +126,10 @@ impl CollectiveBounds {
         limit_of(&self.topology, self.bounds.limit_of_rate().clone())
     }
 
-    /// Return an array with a price for each link: the most by which the rate rises for each byte a second that the
-    /// link gains.
+    /// Return an array with a price for each link, and behind them for each shared capacity: the most by which the rate
+    /// rises for each byte a second that it gains.
     fn prices<'py>(&self, py: Python<'py>) -> Column<'py, f64> {
-        self.bounds.prices[..self.topology.links().len()].to_vec().into_pyarray(py)
+        self.bounds.prices.clone().into_pyarray(py)
     }
 
     /// Return the seconds that the collective takes at least for a vector of this size.

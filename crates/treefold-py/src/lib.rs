@@ -129,7 +129,7 @@ mod _core {
     #[pymodule_export]
     use super::columns::PathSummary;
     #[pymodule_export]
-    use super::link_use::{LinkUse, Utilization};
+    use super::link_use::{LinkUse, SharedUse, Utilization};
     #[pymodule_export]
     use super::options::{option_schema, plan_schema, read_options, trace_schema};
     #[pymodule_export]

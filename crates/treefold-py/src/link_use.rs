@@ -1,6 +1,8 @@
 //! The binding of how much links are used.
 
 use pyo3::prelude::*;
+use treefold::topology::Topology;
+use treefold::units::Seconds;
 
 /// The utilization of links, from 0 to 1.
 ///
@@ -50,5 +52,41 @@ impl LinkUse {
     fn __repr__(&self) -> String {
         let busy = treefold::units::format_seconds(self.busy_s);
         format!("LinkUse({:?} -> {:?}, busy for {busy})", self.source, self.target)
+    }
+}
+
+/// How busy a shared capacity was in a simulation.
+///
+/// Example:
+///     >>> network = treefold.topology("full:3", node_cap="20GB/s")
+///     >>> use = treefold.trace(treefold.plan(network, "direct"), size_bytes=4096).shared()[0]
+///     >>> use.name, use.busy_s >= use.full_rate_s
+///     ('GPU0 egress', True)
+#[pyclass(frozen, get_all, module = "treefold")]
+pub struct SharedUse {
+    /// The name of the shared capacity.
+    name: String,
+    /// The seconds in which its links carried a transfer.
+    busy_s: f64,
+    /// The seconds that what its links carried would have taken at its full rate.
+    full_rate_s: f64,
+}
+
+/// Lists how busy the shared capacities of a network were, from the seconds of each; none if these were not counted.
+pub fn shared_use(topology: &Topology, busy: &[Seconds], needed: &[Seconds]) -> Vec<SharedUse> {
+    let links = topology.links().len();
+    let seconds = busy.iter().zip(needed).skip(links);
+    let listed = topology.shared().iter().zip(seconds).map(|(shared, (busy, needed))| SharedUse {
+        name: shared.name.clone(),
+        busy_s: busy.get(),
+        full_rate_s: needed.get(),
+    });
+    listed.collect()
+}
+
+#[pymethods]
+impl SharedUse {
+    fn __repr__(&self) -> String {
+        format!("SharedUse({:?}, busy for {})", self.name, treefold::units::format_seconds(self.busy_s))
     }
 }

@@ -13,7 +13,7 @@ use treefold::sim::listing::{Listed, Listing};
 use treefold::sim::trace::Transfer;
 
 use crate::columns::{PathSummary, add_edges, add_lanes, add_transfers, number, window_count};
-use crate::link_use::{LinkUse, Utilization};
+use crate::link_use::{LinkUse, SharedUse, Utilization, shared_use};
 use crate::options::Whole;
 use crate::plan::Plan;
 use crate::samples::samples_over;
@@ -112,7 +112,19 @@ impl Trace {
             .collect()
     }
 
-    /// The links with the largest utilization, all that are within 0.1 %, as `source -> target`.
+    /// List how busy each shared capacity was, in the order of `Topology.shared()`; the packet simulator counts none.
+    ///
+    /// Example:
+    ///     >>> network = treefold.topology("full:3", node_cap="20GB/s")
+    ///     >>> treefold.trace(treefold.plan(network, "direct"), size_bytes=4096).shared()[0].name
+    ///     'GPU0 egress'
+    fn shared(&self) -> Vec<SharedUse> {
+        let topology = self.plan.get().as_written().topology();
+        shared_use(topology, &self.trace.occupied, &self.trace.carried)
+    }
+
+    /// The links with the largest utilization, all that are within 0.1 %, as `source -> target`, and shared capacities
+    /// by their names.
     #[getter]
     fn busiest_links(&self) -> Vec<String> {
         let topology = self.plan.get().as_written().topology();

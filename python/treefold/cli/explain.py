@@ -33,7 +33,8 @@ class Questions:
         typer.Option(
             metavar="LINK=RATE",
             help="Answer only what another bandwidth of a link would change, for example 'A - B=10Gbit/s' (both "
-            "directions) or 'A -> B=10Gbit/s' (one). May be repeated: all changes are made at once.",
+            "directions) or 'A -> B=10Gbit/s' (one), or that of a shared capacity by its name. May be repeated: all "
+            "changes are made at once.",
         ),
     ] = None
     without: Annotated[

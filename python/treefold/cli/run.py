@@ -103,7 +103,7 @@ class JobOptions:
             metavar="[same|auto]",
             help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
             "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
-            "a network without switches and node caps (--node-cap none leaves the caps of a file out).",
+            "a network without switches.",
         ),
     ] = None
 

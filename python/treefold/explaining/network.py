@@ -21,7 +21,8 @@ from treefold.checks import DEFAULT_SIZE_BYTES
 from treefold.errors import MisfitError
 from treefold.explaining.cables import Cable, bandwidth_of, cables_of
 from treefold.explaining.limits import limits
-from treefold.explaining.questions import Change, change_asked, sites_with_caps
+from treefold.explaining.questions import Change, change_asked
+from treefold.explaining.sharing import shared_worths
 from treefold.explaining.together import together
 from treefold.explaining.what_if import Task, after, factor, fraction, outcome, planned
 from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome
@@ -71,7 +72,8 @@ def explain(
         collective: `all-reduce`, `reduce-scatter`, `all-gather`, `broadcast`, `reduce` or `all-to-all`.
         root: The rank that broadcasts or receives; other collectives ignore it, but it must be a rank.
         upgrade: The bandwidth that each link of a cable would have, in bytes per second or as a text such as
-            `10Gbit/s`, by the name of the cable: `A - B` for both directions, `A -> B` for one, or a pair of names.
+            `10Gbit/s`, by the name of the cable: `A - B` for both directions, `A -> B` for one, or a pair of names. By
+            its name, that of a shared capacity.
         without: The names of what would be gone: nodes (with their links), and cables or directions as in `upgrade`.
         is_whole: Whether to explain networks for which that takes more than about a minute, and to do so beside a
             question. By default only the bound, the plan and the question are dealt with there.
@@ -104,7 +106,7 @@ def explain(
 def _explanation(task: Task, now: Outcome, answer: Answer | None, left_out: str) -> Explanation:
     """Return the explanation; what `left_out` gives a reason against is left out."""
     parts: dict[str, Any] = (
-        {"links": (), "together": None, "failures": (), "limits": ()} if left_out else _parts(task, now)
+        {"links": (), "shared": (), "together": None, "failures": (), "limits": ()} if left_out else _parts(task, now)
     )
     return Explanation(
         network=task.network.name,
@@ -142,7 +144,7 @@ def _times(task: Task, algorithms: Sequence[str]) -> dict[str, float]:
 
 def _cases(network: Topology) -> int:
     """Return how many failures of one cable or one site there are."""
-    return len(cables_of(network)) + len(sites_with_caps(network))
+    return len(cables_of(network)) + len(network.nodes())
 
 
 def _time_of(task: Task, network: Topology, algorithm: str) -> float | None:
@@ -156,10 +158,9 @@ def _time_of(task: Task, network: Topology, algorithm: str) -> float | None:
 def _answer(task: Task, now: Outcome, change: Change) -> Answer:
     """Return the answer to a question."""
     # A rate that is none is the caller's mistake; a network that is cut is an answer.
-    wider = task.network.with_bandwidths(change.rates, one_way=True) if change.rates else task.network
+    wider = change.widened(task.network)
     told = changes(task.network, wider, by_cable=True)
-    sites = sites_with_caps(task.network)
-    told += [f"node {name} is gone" for name in change.sites if name in sites]
+    told += [f"node {name} is gone" for name in change.sites]
     told += [f"link {name} is gone" for name in _names_of(change.links)]
     with progress.working_on("answering"):
         then = after(task, change)
@@ -198,15 +199,23 @@ def _parts(task: Task, now: Outcome) -> dict[str, Any]:
         failures = _failures(task, now)
     with progress.working_on("links", 0.7, 0.2):
         links = _worths(task, now, {each.name for each in failures if each.kind == "link" and each.rate_fraction == 1})
-        several = None if any(each.gain_fraction > 0 for each in links) else together(task, now, GROWTH)
+        shared = shared_worths(task, now, GROWTH)
+        gains = any(each.gain_fraction > 0 for each in links) or any(each.gain_fraction > 0 for each in shared)
+        several = None if gains else together(task, now, GROWTH)
     with progress.working_on("limits on trees", 0.9, 0.1):
-        return {"links": links, "together": several, "failures": failures, "limits": limits(task, now)}
+        return {
+            "links": links,
+            "shared": shared,
+            "together": several,
+            "failures": failures,
+            "limits": limits(task, now),
+        }
 
 
 def _failures(task: Task, now: Outcome) -> tuple[Failure, ...]:
     """Return the cost of the failure of each cable and each site, the worst first."""
     cases = [("link", each.name, Change({}, each.directions, ())) for each in cables_of(task.network)]
-    cases += [("site", name, Change({}, (), gone)) for name, gone in sites_with_caps(task.network).items()]
+    cases += [("site", node.name, Change({}, (), [node.name])) for node in task.network.nodes()]
     found = []
     for place, (kind, name, change) in enumerate(cases):
         with progress.working_on(name, place / len(cases), 1 / len(cases)):
@@ -268,7 +277,7 @@ def _worths(task: Task, now: Outcome, harmless: set[str]) -> tuple[LinkWorth, ..
 def _ceilings(task: Task) -> dict[Cable, float]:
     """Return for each cable the most by which the rate rises with 10 % more of it, by the dual prices of the bound."""
     network = task.network
-    prices = task.bounds_on(network).prices()
+    prices = task.bounds_on(network).prices()[: network.num_links]
     gains: dict[tuple[str, str], float] = {}
     for link, price in zip(network.links(), prices.tolist(), strict=True):
         ends = link.source, link.target

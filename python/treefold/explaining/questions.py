@@ -1,13 +1,15 @@
 """Reads what a caller asks of a changed network: other bandwidths, and links and sites that are gone."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from treefold._core import Topology
+from treefold import checks
+from treefold._core import Topology, parse_bandwidth
 from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
 from treefold.explaining.cables import Cable, Ends, cable_named
-from treefold.importers.caps import capped_nodes
+from treefold.explaining.widths import with_shared_bandwidths
 
 
 class Change(NamedTuple):
@@ -19,6 +21,18 @@ class Change(NamedTuple):
     """The links that are gone, each direction by itself."""
     sites: Sequence[str]
     """The nodes that are gone."""
+    shared_Bps: Mapping[str, float] = MappingProxyType({})
+    """The bandwidths of shared capacities, by their names."""
+
+    def widened(self, network: Topology) -> Topology:
+        """Return the network with the bandwidths that are asked for; nothing is gone.
+
+        Raises:
+            TreefoldError: If a bandwidth is none.
+
+        """
+        changed = network.with_bandwidths(self.rates, one_way=True) if self.rates else network
+        return with_shared_bandwidths(changed, self.shared_Bps) if self.shared_Bps else changed
 
     def of(self, network: Topology) -> Topology:
         """Return the changed network.
@@ -27,18 +41,10 @@ class Change(NamedTuple):
             TreefoldError: If a bandwidth is none, or ranks cannot reach each other any more.
 
         """
-        changed = network.with_bandwidths(self.rates, one_way=True) if self.rates else network
+        changed = self.widened(network)
         changed = changed.without_nodes(self.sites) if self.sites else changed
         left = [ends for ends in self.links if not {*ends} & {*self.sites}]
         return changed.without_links(left, one_way=True) if left else changed
-
-
-def sites_with_caps(network: Topology) -> dict[str, list[str]]:
-    """Return what fails with each site: the node itself, and the switch that models its cap if it has one."""
-    caps = capped_nodes(network)
-    switches = set(caps.values())
-    names = [node.name for node in network.nodes() if node.name not in switches]
-    return {name: [name, *([caps[name]] if name in caps else [])] for name in names}
 
 
 def change_asked(network: Topology, upgrade: Mapping[Any, float | str] | None, without: Any) -> Change:
@@ -46,7 +52,7 @@ def change_asked(network: Topology, upgrade: Mapping[Any, float | str] | None, w
 
     Args:
         network: The network.
-        upgrade: The bandwidths of links, by names as `cable_named` reads them.
+        upgrade: The bandwidths of links, by names as `cable_named` reads them, and of shared capacities.
         without: A name or a list of names, each of a site or of a link.
 
     Raises:
@@ -56,21 +62,26 @@ def change_asked(network: Topology, upgrade: Mapping[Any, float | str] | None, w
     rates: dict[Ends, float | str] = {}
     if not isinstance(upgrade, Mapping | None):
         raise TreefoldError(f"upgrade {shown(upgrade)} is not a dictionary; write {{'A - B': '10Gbit/s'}}")
+    shared_Bps: dict[str, float] = {}
+    shared = {each.name for each in network.shared()}
     for name, rate in (upgrade or {}).items():
-        cable = cable_named(network, name)
+        if isinstance(name, str) and name.strip() in shared:
+            shared_Bps[name.strip()] = checks.quantity("bandwidth_Bps", rate, "bytes per second", parse_bandwidth)
+            continue
+        cable = _cable_or_other(network, name, shared, "shared capacity")
         if not rates.keys().isdisjoint(cable.directions):
             raise TreefoldError(f"link {cable.name} gets two bandwidths; give it one")
         rates |= dict.fromkeys(cable.directions, rate)
-    sites = sites_with_caps(network)
+    sites = dict.fromkeys(node.name for node in network.nodes())
     links: list[Ends] = []
     gone: list[str] = []
     is_one = isinstance(without, str) or (isinstance(without, tuple) and _is_pair(network, without))
     for name in [without] if is_one else without:
         if isinstance(name, str) and name.strip() in sites:
-            gone += sites[name.strip()]
+            gone.append(name.strip())
         else:
-            links += _link_or_site(network, name, sites).directions
-    return Change(rates, list(dict.fromkeys(links)), list(dict.fromkeys(gone)))
+            links += _cable_or_other(network, name, sites, "site").directions
+    return Change(rates, list(dict.fromkeys(links)), list(dict.fromkeys(gone)), shared_Bps)
 
 
 def _is_pair(network: Topology, given: tuple[Any, ...]) -> bool:
@@ -78,12 +89,12 @@ def _is_pair(network: Topology, given: tuple[Any, ...]) -> bool:
     return len(given) == 2 and any({*given} == {link.source, link.target} for link in network.links())
 
 
-def _link_or_site(network: Topology, name: Any, sites: Iterable[str]) -> Cable:
-    """Return the link of this name; if there is none, the error also suggests a site."""
+def _cable_or_other(network: Topology, name: Any, others: Iterable[str], what: str) -> Cable:
+    """Return the link of this name; if there is none, the error also suggests something else."""
     try:
         return cable_named(network, name)
     except TreefoldError:
-        near = guess(name, sites) if isinstance(name, str) else None
+        near = guess(name, others) if isinstance(name, str) else None
         if near is None:
             raise
-        raise TreefoldError(f"{network.name} has no site or link {shown(name)}; did you mean {near}?") from None
+        raise TreefoldError(f"{network.name} has no {what} or link {shown(name)}; did you mean {near}?") from None

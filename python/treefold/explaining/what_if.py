@@ -81,6 +81,7 @@ def outcome(task: Task, network: Topology) -> Outcome:
         is_exact=found.rate.is_exact,
         limited_by=bounds.in_words(limit, task.collective, network),
         links=tuple(limit.links),
+        shared=tuple(limit.shared),
         parts=_parts_between(network, limit),
         bound_s=bound_s,
         algorithm=algorithm,
@@ -92,18 +93,22 @@ def outcome(task: Task, network: Topology) -> Outcome:
 def _nothing(ranks: int, problem: str) -> Outcome:
     """Return the outcome where nothing can be sent."""
     nothing: dict[str, Any] = dict.fromkeys(("rate_Bps", "bound_s", "algorithm", "time_s"))
-    return Outcome(ranks=ranks, is_exact=True, limited_by="nothing", links=(), parts=(), problem=problem, **nothing)
+    return Outcome(
+        ranks=ranks, is_exact=True, limited_by="nothing", links=(), shared=(), parts=(), problem=problem, **nothing
+    )
 
 
 def _parts_between(network: Topology, limit: Limit) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of ranks that the limiting links keep apart."""
+    """Return the groups of ranks that the limiting links and shared capacities keep apart."""
     if limit.sources:
         return tuple(limit.sources), tuple(limit.targets)
-    limiting = {*limit.links}
+    limiting, links = {*limit.links}, network.links()
+    sharing = {number for shared in network.shared() if shared.name in limit.shared for number in shared.links}
     group = {node.name: {node.name} for node in network.nodes()}
-    for link in network.links():
+    for number, link in enumerate(links):
         one, other = group[link.source], group[link.target]
-        if f"{link.source} -> {link.target}" not in limiting and one is not other:
+        is_limiting = f"{link.source} -> {link.target}" in limiting or number in sharing
+        if not is_limiting and one is not other:
             small, large = sorted((one, other), key=len)
             large |= small
             group |= dict.fromkeys(small, large)

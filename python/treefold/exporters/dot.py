@@ -22,8 +22,8 @@ def text(document: dict[str, Any]) -> str:
     check_printable(document)
     undirected = is_undirected(document)
     lines = [f"{'graph' if undirected else 'digraph'} {_quoted(document['name'])} {{"]
-    for key in ("ranks", "shape"):
-        if document.get(key) is not None:
+    for key in ("ranks", "shape", "shared"):
+        if document.get(key):
             lines.append(f"  {key}={_quoted(json.dumps(document[key]))};")
     lines += [f"  {_quoted(node['name'])}{_node_attributes(node)};" for node in document["nodes"]]
     lines += [f"  {_link(link, undirected)};" for link in document["links"]]
@@ -44,6 +44,8 @@ def _link(link: dict[str, Any], undirected: bool) -> str:
     values = {key: link[key] for key in _LINK_KEYS if link.get(key) is not None}
     if not values.get("overhead_s"):
         values.pop("overhead_s", None)
+    if link.get("shares"):
+        values["shares"] = json.dumps(link["shares"])
     if link.get("both_ways", False) and not undirected:
         values["dir"] = "both"
     arrow = "--" if undirected else "->"

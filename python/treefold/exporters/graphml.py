@@ -1,4 +1,4 @@
-"""Writes GraphML: nodes n0, n1, ... with labels, links with all their values, and ranks and shape as JSON text."""
+"""Writes GraphML: nodes n0, n1, ... with labels, links with all their values, and lists as JSON text."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -9,7 +9,7 @@ from treefold.errors import TreefoldError
 from treefold.exporters.names import check_printable, is_undirected
 
 _KEYS = {
-    "graph": {"name": "string", "ranks": "string", "shape": "string"},
+    "graph": {"name": "string", "ranks": "string", "shape": "string", "shared": "string"},
     "node": {
         "label": "string",
         "kind": "string",
@@ -19,7 +19,13 @@ _KEYS = {
         "latitude": "double",
         "longitude": "double",
     },
-    "edge": {"bandwidth_Bps": "double", "latency_s": "double", "overhead_s": "double", "streams": "int"},
+    "edge": {
+        "bandwidth_Bps": "double",
+        "latency_s": "double",
+        "overhead_s": "double",
+        "streams": "int",
+        "shares": "string",
+    },
 }
 
 
@@ -47,7 +53,7 @@ def text(document: dict[str, Any]) -> str:
 
 def _graph_data(graph: Element, document: dict[str, Any]) -> None:
     values = {"name": document["name"]}
-    values |= {key: json.dumps(document[key]) for key in ("ranks", "shape") if document.get(key) is not None}
+    values |= {key: json.dumps(document[key]) for key in ("ranks", "shape", "shared") if document.get(key)}
     _data(graph, "graph", values)
 
 
@@ -66,7 +72,7 @@ def _edge(graph: Element, link: dict[str, Any], ids: dict[str, str], undirected:
     edge = SubElement(graph, "edge", source=ids[link["source"]], target=ids[link["target"]])
     if link.get("both_ways", False) and not undirected:
         edge.set("directed", "false")
-    _data(edge, "edge", link)
+    _data(edge, "edge", link | ({"shares": json.dumps(link["shares"])} if link.get("shares") else {"shares": None}))
 
 
 def _data(element: Element, scope: str, values: dict[str, Any]) -> None:

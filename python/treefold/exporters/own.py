@@ -13,7 +13,7 @@ _NODE_KEYS = {
     "latitude": None,
     "longitude": None,
 }
-_LINK_KEYS = {
+_LINK_KEYS: dict[str, Any] = {
     "source": None,
     "target": None,
     "bandwidth_Bps": None,

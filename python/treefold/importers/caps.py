@@ -1,7 +1,9 @@
-"""Limits what a node sends and receives over all its links together, by a switch in front of the node."""
+"""Limits what a node sends and receives over all its links together, by two shared capacities.
+
+Those of a node X are called `X egress`, over all links out of X, and `X ingress`, over all links into it.
+"""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,14 +12,16 @@ from treefold.checks import guess, shown
 from treefold.errors import TreefoldError
 from treefold.files.problems import fail, warn
 from treefold.files.reading import Row, form_of, parse_csv, parse_json, read_bytes
-from treefold.importers.document import Document, make_link, make_node
+from treefold.importers.document import Document, direction_count, make_shared
 from treefold.importers.values import Quantity, measure
 from treefold.text import some
 
-_MARK = "/cap"
-"""What a node's name is followed by in that of its cap's switch; a number behind it makes the name free."""
+EGRESS, INGRESS = " egress", " ingress"
+"""What a node's name is followed by in those of its caps."""
 NO_CAPS = "none"
 """The value of `node_cap` that removes the caps of a network."""
+_FULL = 1 - 1e-9
+"""A cap limits nothing if it is at least this part of what the node's links carry together: the rest is rounding."""
 
 
 class Cap(NamedTuple):
@@ -28,7 +32,7 @@ class Cap(NamedTuple):
 
 
 def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Document:
-    """Return the document with caps on its nodes; see `cap_nodes`.
+    """Return the document with caps on its nodes, instead of those that it has; see `cap_nodes`.
 
     Args:
         document: A complete document, which is not changed.
@@ -41,63 +45,108 @@ def apply_node_cap(document: Document, node_cap: str | os.PathLike[str]) -> Docu
     """
     if node_cap == NO_CAPS:
         return uncap_nodes(document)
-    return cap_nodes(document, _caps(document, os.fspath(node_cap)))
+    return cap_nodes(uncap_nodes(document), _caps(document, os.fspath(node_cap)))
 
 
 def cap_nodes(document: Document, caps: Mapping[str, Cap]) -> Document:
     """Return the document with caps on the nodes that `caps` names.
 
-    Each capped node X gets a switch `X/cap`. The links of X move to the switch, and two links without latency join X to
-    it: one with the bandwidth of the egress, one with that of the ingress. The result has no shape, as the document's
-    shape does not describe such a network.
+    A link that goes both ways becomes two where its directions share different capacities. A cap as wide as all links
+    of its node together limits nothing, and is left out.
+
+    Raises:
+        TreefoldError: If another shared capacity has the name of a cap.
+
     """
-    if not caps:
+    shared = _narrow(document, caps)
+    if not shared:
         return document
-    switches = _switch_names(document, caps)
-    links = [_moved(link, switches) for link in document["links"]]
-    for name, cap in caps.items():
-        links.append(make_link(name, switches[name], bandwidth_Bps=cap.egress, latency_s=0.0))
-        links.append(make_link(switches[name], name, bandwidth_Bps=cap.ingress, latency_s=0.0))
-    nodes = document["nodes"] + [make_node(switch, "switch") for switch in switches.values()]
-    return {key: value for key, value in document.items() if key != "shape"} | {"nodes": nodes, "links": links}
+    taken = {each["name"] for each in document.get("shared", ())}
+    if twice := next((cap["name"] for cap in shared if cap["name"] in taken), None):
+        raise fail(document["name"], f"shared capacity {shown(twice)} has the name of a node's cap; rename it")
+    names = {cap["name"] for cap in shared}
+    links = [part for link in document["links"] for part in _capped(link, names)]
+    return document | {"links": links, "shared": [*document.get("shared", ()), *shared]}
 
 
 def uncap_nodes(document: Document) -> Document:
     """Return the document without the caps that `cap_nodes` gave to its nodes."""
-    nodes = {node["name"]: node["kind"] == "switch" for node in document["nodes"]}
-    capped = _capped(nodes, [(link["source"], link["target"]) for link in document["links"]])
-    owners = {switch: node for node, switch in capped.items()}
-    moved = [_moved(link, owners) for link in document["links"]]
-    return document | {
-        "nodes": [node for node in document["nodes"] if node["name"] not in owners],
-        "links": [link for link in moved if link["source"] != link["target"]],
-    }
+    listed = document.get("shared", [])
+    caps = _found([each["name"] for each in listed], _uses(document), [node["name"] for node in document["nodes"]])
+    if not caps:
+        return document
+    kept = [each for each in listed if each["name"] not in caps]
+    links = [_without(link, caps) for link in document["links"]]
+    uncapped = {key: value for key, value in document.items() if key != "shared"} | {"links": links}
+    return uncapped | ({"shared": kept} if kept else {})
 
 
-def capped_nodes(network: Topology) -> dict[str, str]:
-    """Return the switch of each node that has a cap, by the node's name."""
-    switches = {node.name: node.is_switch for node in network.nodes()}
-    return _capped(switches, [(link.source, link.target) for link in network.links()])
+def node_caps(network: Topology) -> dict[str, str]:
+    """Return the name of the node that each shared capacity caps, by the name of the capacity, if it caps one."""
+    shared, links = network.shared(), network.links()
+    uses = [(each.name, links[link].source, links[link].target) for each in shared for link in each.links]
+    return _found([each.name for each in shared], uses, [node.name for node in network.nodes()])
 
 
-def _capped(nodes: Mapping[str, bool], links: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the switch of each capped node: all links of the node go there, and its name says so.
+def _found(shared: Iterable[str], uses: Iterable[tuple[str, str, str]], nodes: Iterable[str]) -> dict[str, str]:
+    """Return the node of each cap: its name says so, and all its links leave the node, or all end there.
 
     Args:
-        nodes: Whether each node is a switch, by name.
-        links: The names of the ends of each link.
+        shared: The names of the shared capacities.
+        uses: The name of a shared capacity, and the source and target of a link of it, for each link of each.
+        nodes: The names of the nodes.
 
     """
-    neighbors: dict[str, set[str]] = {name: set() for name in nodes}
-    for source, target in links:
-        neighbors[source].add(target)
-        neighbors[target].add(source)
-    only = {name: next(iter(near)) for name, near in neighbors.items() if len(near) == 1}
-    return {
-        name: switch
-        for name, switch in only.items()
-        if not nodes[name] and nodes[switch] and re.fullmatch(re.escape(name + _MARK) + "[0-9]*", switch)
-    }
+    ends = {node + mark: (node, mark) for node in nodes for mark in (EGRESS, INGRESS)}
+    caps = {name: ends[name][0] for name in shared if name in ends}
+    for name, source, target in uses:
+        if name in caps and (source if ends[name][1] == EGRESS else target) != caps[name]:
+            del caps[name]
+    return caps
+
+
+def _uses(document: Document) -> Iterable[tuple[str, str, str]]:
+    for link in document["links"]:
+        for name in link.get("shares", ()):
+            yield name, link["source"], link["target"]
+            if link["both_ways"]:
+                yield name, link["target"], link["source"]
+
+
+def _narrow(document: Document, caps: Mapping[str, Cap]) -> list[dict[str, Any]]:
+    """Return the shared capacities of the caps that limit something."""
+    carried = dict.fromkeys((name + mark for name in caps for mark in (EGRESS, INGRESS)), 0.0)
+    for link in document["links"]:
+        ends = (link["source"], link["target"])
+        for source, target in (ends, ends[::-1])[: direction_count(link)]:
+            for name in (source + EGRESS, target + INGRESS):
+                if name in carried:
+                    carried[name] += link["bandwidth_Bps"]
+    widths_Bps = (width_Bps for cap in caps.values() for width_Bps in cap)
+    named = zip(carried, widths_Bps, strict=True)
+    return [make_shared(name, width_Bps) for name, width_Bps in named if width_Bps < _FULL * carried[name]]
+
+
+def _capped(link: dict[str, Any], caps: set[str]) -> list[dict[str, Any]]:
+    """Return a link with the caps of its ends: two links if it goes both ways and has any."""
+    source, target = link["source"], link["target"]
+    there = [name for name in (source + EGRESS, target + INGRESS) if name in caps]
+    back = [name for name in (target + EGRESS, source + INGRESS) if name in caps]
+    if not link["both_ways"] or not (there or back):
+        return [_sharing(link, there)]
+    one_way = link | {"both_ways": False}
+    return [_sharing(one_way, there), _sharing(one_way | {"source": target, "target": source}, back)]
+
+
+def _sharing(link: dict[str, Any], more: list[str]) -> dict[str, Any]:
+    return link | {"shares": [*link.get("shares", ()), *more]} if more else link
+
+
+def _without(link: dict[str, Any], caps: Mapping[str, str]) -> dict[str, Any]:
+    if caps.keys().isdisjoint(link.get("shares", ())):
+        return link
+    kept = [name for name in link["shares"] if name not in caps]
+    return {key: value for key, value in link.items() if key != "shares"} | ({"shares": kept} if kept else {})
 
 
 def _caps(document: Document, node_cap: str) -> dict[str, Cap]:
@@ -180,21 +229,3 @@ def _cap(egress: object, ingress: object, where: str) -> Cap:
         raise fail(where, "has no egress; write a bandwidth such as 5Gbit/s")
     ingress_Bps = measure(ingress, Quantity("bandwidth_Bps", "ingress", None), where)
     return Cap(egress_Bps, egress_Bps if ingress_Bps is None else ingress_Bps)
-
-
-def _switch_names(document: Document, caps: Mapping[str, Cap]) -> dict[str, str]:
-    taken = {node["name"] for node in document["nodes"]}
-    switches = {}
-    for name in caps:
-        switch, count = f"{name}{_MARK}", 1
-        while switch in taken:
-            count += 1
-            switch = f"{name}{_MARK}{count}"
-        taken.add(switch)
-        switches[name] = switch
-    return switches
-
-
-def _moved(link: dict[str, Any], switches: dict[str, str]) -> dict[str, Any]:
-    source, target = link["source"], link["target"]
-    return link | {"source": switches.get(source, source), "target": switches.get(target, target)}

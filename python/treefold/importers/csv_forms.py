@@ -7,13 +7,14 @@ from treefold.files.problems import fail, warn
 from treefold.files.reading import Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, make_document, make_link, make_node
+from treefold.importers.shares import KEY, Share, read_shares, shared_of
 from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, streams, truth
 from treefold.text import some
 
 _ENDS = ("source", "target")
 _ALIASES = ALIASES | {"from": "source", "src": "source", "to": "target", "dst": "target"}
 _QUANTITIES = ("bandwidth", "throughput", "capacity", "latency", "rtt", "overhead")
-_FLAGS = ("one_way", "streams")
+_FLAGS = ("one_way", "streams", KEY)
 _WORDS = (*_ENDS, *_FLAGS, *_QUANTITIES, *_ALIASES)
 _MOST_SHOWN = 3
 _FORMS = "an edge list (source,target,bandwidth,latency) nor a matrix (names, with 'bandwidth Gbit/s' in the corner)"
@@ -57,7 +58,7 @@ def _guess_end(header: Row) -> str:
 
 
 def _word(label: str) -> str:
-    """Return the meaning of a column's label: source, target, one_way, streams, or the usual word of a quantity."""
+    """Return the meaning of a column's label: an end, one_way, streams, shares, or the usual word of a quantity."""
     label = label.lower()
     found = _ALIASES.get(label, label)
     if found in (*_ENDS, *_FLAGS):
@@ -79,11 +80,15 @@ def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
 def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
     check_links(len(body), where)
-    links = [_link(row, columns) for row in body]
+    links, shares = [], []
+    for row in body:
+        link, own = _link(row, columns)
+        links.append(link)
+        shares += own
     if not any(column.key == "one_way" for column in columns):
         links = _settle_directions(links, where)
     names = dict.fromkeys(link[end] for link in links for end in _ENDS)
-    return make_document(stem(where), [make_node(name) for name in names], links)
+    return make_document(stem(where), [make_node(name) for name in names], links, shared_of(shares, []))
 
 
 def _settle_directions(links: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
@@ -131,7 +136,8 @@ def _warn_of_ignored(labels: list[str], header: Row) -> None:
         warn(header.where, f"{verb.format(named)} unknown and ignored")
 
 
-def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
+def _link(row: Row, columns: list[_Column]) -> tuple[dict[str, Any], list[Share]]:
+    """Return the link of a row, and what it shares."""
     if len(row.cells) != len(columns):
         raise row.misfit(len(columns))
     cells = {column.key: cell for column, cell in zip(columns, row.cells, strict=True)}
@@ -144,4 +150,6 @@ def _link(row: Row, columns: list[_Column]) -> dict[str, Any]:
     }
     values["streams"] = streams(cells.get("streams"), row.where)
     one_way = truth(cells.get("one_way") or "false", row.where, "one_way")
-    return make_link(cells["source"], cells["target"], **values, both_ways=not one_way)
+    shares = read_shares(cells.get(KEY), row.where)
+    names = [share.name for share in shares]
+    return make_link(cells["source"], cells["target"], **values, shares=names, both_ways=not one_way), shares

@@ -9,12 +9,15 @@ from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line, warn
 from treefold.files.reading import check_links, loads, stem
 from treefold.importers.document import KINDS, Document, make_document, make_link, make_node
+from treefold.importers.own import shared_capacities
 from treefold.importers.positions import position_of
+from treefold.importers.shares import Share, read_shares, shared_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
 
 Attributes = dict[str, Any]
 
 _NODE_KEYS = ("name", "label", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
+_EDGE_KEYS = ("streams", "shares")
 _MOST_GUESSES = 100
 
 
@@ -40,8 +43,8 @@ def graph_document(graph: Graph, where: str) -> Document:
 
     A node's name is its attribute `name` or `label`, or else its id; a label of several nodes becomes `label (id)`.
     Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude. Edges may have bandwidth_Bps, a
-    bandwidth or capacity with a unit, latency_s, a latency with a unit, overhead_s, streams, and what Topology Zoo
-    writes.
+    bandwidth or capacity with a unit, latency_s, a latency with a unit, overhead_s, streams, shares, and what Topology
+    Zoo writes; the graph may have ranks, shape and shared as JSON text.
 
     Raises:
         TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.
@@ -51,10 +54,12 @@ def graph_document(graph: Graph, where: str) -> Document:
     _check_ends(graph, where)
     names = node_names(graph.nodes)
     nodes = [_node(names[id_], attributes, where) for id_, attributes in graph.nodes.items()]
-    links = [_link(edge, names, where) for edge in graph.edges]
+    shares = [_shares(edge, names, where) for edge in graph.edges]
+    links = [_link(edge, names, own, where) for edge, own in zip(graph.edges, shares, strict=True)]
+    shared = shared_of([share for own in shares for share in own], _listed(graph.attributes, where))
     _warn_of_weights(graph.edges, links, where)
     _warn_of_misspelt(graph, where)
-    return make_document(_graph_name(graph.attributes, where), nodes, links) | _extras(graph.attributes, where)
+    return make_document(_graph_name(graph.attributes, where), nodes, links, shared) | _extras(graph.attributes, where)
 
 
 def _check_ends(graph: Graph, where: str) -> None:
@@ -78,9 +83,10 @@ def _warn_of_misspelt(graph: Graph, where: str) -> None:
     guesses = {f"the nodes' attribute {shown(key)}": guess(key, missing) for key in on_nodes if key not in _NODE_KEYS}
     on_edges = [key for key in _keys(edge.attributes for edge in graph.edges) if key not in ("source", "target")]
     given = {found.field for key in on_edges if (found := quantity_of(key))}
+    lacking = [key for key in _EDGE_KEYS if key not in on_edges]
     for key in on_edges:
-        known = key == "streams" or quantity_of(key)
-        guesses[f"the edges' attribute {shown(key)}"] = None if known else guess_word(key, given)
+        known = key in _EDGE_KEYS or quantity_of(key)
+        guesses[f"the edges' attribute {shown(key)}"] = None if known else guess_word(key, given) or guess(key, lacking)
     for what, near in guesses.items():
         if near:
             warn(where, f"{what} is ignored; did you mean {near}?")
@@ -122,10 +128,29 @@ def _node(name: str, attributes: Attributes, where: str) -> dict[str, Any]:
     return make_node(name, kind, **flags, latency_s=latency_s or 0.0, position=position_of(attributes, where))
 
 
-def _link(edge: Edge, names: dict[str, str], where: str) -> dict[str, Any]:
-    source, target = names[edge.source], names[edge.target]
-    values = link_values(edge.attributes, f"{where}: link {shown(source)} -> {shown(target)}")
-    return make_link(source, target, **values, both_ways=edge.both_ways)
+def _shares(edge: Edge, names: dict[str, str], where: str) -> list[Share]:
+    return read_shares(edge.attributes.get("shares"), _place(edge, names, where))
+
+
+def _link(edge: Edge, names: dict[str, str], shares: list[Share], where: str) -> dict[str, Any]:
+    values = link_values(edge.attributes, _place(edge, names, where))
+    ends = names[edge.source], names[edge.target]
+    return make_link(*ends, **values, shares=[share.name for share in shares], both_ways=edge.both_ways)
+
+
+def _place(edge: Edge, names: dict[str, str], where: str) -> str:
+    return f"{where}: link {shown(names[edge.source])} -> {shown(names[edge.target])}"
+
+
+def _listed(attributes: Attributes, where: str) -> list[dict[str, Any]]:
+    """Return the shared capacities that the graph lists."""
+    if not attributes.get("shared"):
+        return []
+    shared = _decoded(attributes["shared"])
+    if not isinstance(shared, list):
+        example = '[{"name": "conduit", "bandwidth": "10Gbit/s"}]'
+        raise fail(where, f"'shared' must be a JSON list such as {example}, got {shown(attributes['shared'])}")
+    return shared_capacities({"shared": shared}, where)
 
 
 def _extras(attributes: Attributes, where: str) -> dict[str, Any]:

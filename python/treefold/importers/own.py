@@ -3,6 +3,7 @@
 Links may have texts such as `"bandwidth": "10Gbit/s"` and `"latency": "5ms"`; the document gets the numbers.
 """
 
+from collections import Counter
 from typing import Any
 
 from treefold.checks import guess, shown
@@ -10,6 +11,7 @@ from treefold.files.problems import fail
 from treefold.files.reading import check_links, stem
 from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node, make_shared
 from treefold.importers.positions import position_of
+from treefold.importers.shares import check_once
 from treefold.importers.values import Quantity, guess_word, measure, quantity, streams
 
 _KEYS = ("format", "version", "name", "nodes", "links", "shared", "ranks", "shape")
@@ -44,7 +46,7 @@ def parse(content: dict[str, Any], where: str) -> Document:
     nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
     links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
     name = _name({"name": stem(where)} | content, "name", where)
-    return make_document(name, nodes, links, _shared(content, where)) | _optional(content, where)
+    return make_document(name, nodes, links, shared_capacities(content, where)) | _optional(content, where)
 
 
 def _check_version(version: object, where: str) -> None:
@@ -122,15 +124,22 @@ def _shares(link: dict[str, Any], where: str) -> tuple[str, ...]:
     names = link.get("shares", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise fail(where, f"'shares' must be a list of names of shared capacities, got {shown(names)}")
+    check_once(names, where)
     return tuple(names)
 
 
-def _shared(content: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """Return the shared capacities of a file, each a name and a bandwidth."""
+def shared_capacities(content: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the shared capacities that a file lists, each a name and a bandwidth."""
     if "shared" not in content:
         return []
     _check_list(content, "shared", where)
-    return [_shared_capacity(each, f"{where}: shared capacity {place}") for place, each in enumerate(content["shared"])]
+    listed = [
+        _shared_capacity(each, f"{where}: shared capacity {place}") for place, each in enumerate(content["shared"])
+    ]
+    names = Counter(each["name"] for each in listed)
+    if twice := next((name for name, count in names.items() if count > 1), None):
+        raise fail(where, f"shared capacity {shown(twice)} is listed twice; give each its own name")
+    return listed
 
 
 def _shared_capacity(shared: object, where: str) -> dict[str, Any]:

@@ -1,17 +1,15 @@
-"""Turns a network into numbered nodes and links for a layout; a node and the switch of its cap are one node in it."""
+"""Turns a network into numbered nodes and links for a layout."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treefold._core import Topology
-from treefold.importers.caps import capped_nodes
 
 Numbers = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -25,7 +23,7 @@ class Graph:
     name: str
     is_switch: Flags
     sources: Numbers
-    """The node where each link starts; a cap's own links start and end at one node."""
+    """The node where each link starts."""
     targets: Numbers
     bandwidths_Bps: Reals
     degrees: Reals
@@ -50,16 +48,6 @@ class Graph:
         return [others[start:end] for start, end in pairwise(starts)]
 
 
-class Merged(NamedTuple):
-    """A graph whose capped nodes are one node with the switches of their caps."""
-
-    graph: Graph
-    node_of: Numbers
-    """The node of the graph for each node of the network, in the order of `Topology.nodes()`."""
-    owner_of: dict[int, int]
-    """The capped node for each switch of a cap; both are numbers of the network's nodes."""
-
-
 def adjacency(pairs: Numbers, size: int) -> tuple[Numbers, Numbers]:
     """Return the neighbours of all nodes, one node after the other, and where those of each node start."""
     ends = np.concatenate([pairs, pairs[:, ::-1]])
@@ -67,26 +55,18 @@ def adjacency(pairs: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return np.searchsorted(ends[:, 0], np.arange(size + 1)), ends[:, 1]
 
 
-def merged(network: Topology) -> Merged:
-    """Return the graph of a network."""
+def graph_of(network: Topology) -> Graph:
+    """Return the graph of a network, whose nodes have the order of `Topology.nodes()`."""
     nodes = network.nodes()
-    place_of = {node.name: place for place, node in enumerate(nodes)}
-    owner_of = {place_of[switch]: place_of[name] for name, switch in capped_nodes(network).items()}
-    kept = [place for place in range(len(nodes)) if place not in owner_of]
-    node_of = np.zeros(len(nodes), np.int64)
-    node_of[kept] = np.arange(len(kept))
-    for switch, owner in owner_of.items():
-        node_of[switch] = node_of[owner]
     ends, bandwidths_Bps = _ends(network, [node.number for node in nodes])
-    graph = Graph(
+    return Graph(
         network.name,
-        np.array([nodes[place].is_switch for place in kept], bool),
-        node_of[ends[0]],
-        node_of[ends[1]],
+        np.array([node.is_switch for node in nodes], bool),
+        ends[0],
+        ends[1],
         bandwidths_Bps,
-        np.array([nodes[place].position or (np.nan, np.nan) for place in kept], float).reshape(-1, 2),
+        np.array([node.position or (np.nan, np.nan) for node in nodes], float).reshape(-1, 2),
     )
-    return Merged(graph, node_of, owner_of)
 
 
 def _ends(network: Topology, numbers: Sequence[int]) -> tuple[Numbers, Reals]:

@@ -8,15 +8,12 @@ from treefold._core import Topology
 from treefold.layouts.bends import bends
 from treefold.layouts.circles import complete, dragonfly
 from treefold.layouts.geography import geography
-from treefold.layouts.graph import Flags, Graph, Merged, Reals, declared_sides, merged
+from treefold.layouts.graph import Flags, Graph, Reals, declared_sides, graph_of
 from treefold.layouts.grids import grid
 from treefold.layouts.hamming import hamming
 from treefold.layouts.layers import layers
 from treefold.layouts.placement import Placement
 from treefold.layouts.stress import stress
-
-_BESIDE = 0.36
-"""The distance of a cap's switch from its node, as a share of the usual distance of two nodes."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +55,12 @@ def layout(network: Topology) -> Layout:
         ('grid', [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 
     """
-    merge = merged(network)
-    found = _placed(network, merge.graph)
-    has_bends = found.has_bends and merge.graph.size > 2
-    bent = bends(merge.graph, found.positions[:, :2]) if has_bends else np.zeros(len(found.wraps))
-    positions = found.positions[merge.node_of]
-    for switch, owner in merge.owner_of.items():
-        positions[switch] = positions[owner] + _beside(merge, found, owner)
+    graph = graph_of(network)
+    found = _placed(network, graph)
+    has_bends = found.has_bends and graph.size > 2
+    bent = bends(graph, found.positions[:, :2]) if has_bends else np.zeros(len(found.wraps))
     # Adding 0 turns -0 into 0.
-    return Layout(found.kind, positions + 0.0, found.wraps, found.stubs + 0.0, bent + 0.0, found.guessed[merge.node_of])
+    return Layout(found.kind, found.positions + 0.0, found.wraps, found.stubs + 0.0, bent + 0.0, found.guessed)
 
 
 def _placed(network: Topology, graph: Graph) -> Placement:
@@ -80,17 +74,3 @@ def _placed(network: Topology, graph: Graph) -> Placement:
         or dragonfly(graph)
         or stress(graph)
     )
-
-
-def _beside(merge: Merged, found: Placement, owner: int) -> Reals:
-    """Return where the switch of a cap stands, from its node: towards the node's neighbours."""
-    node = int(merge.node_of[owner])
-    others = merge.graph.neighbors[node]
-    if not len(others):
-        return np.array([_BESIDE, 0.0, 0.0])
-    away = found.positions[others] - found.positions[node]
-    lengths = np.linalg.norm(away, axis=1)
-    towards = (away / lengths[:, None]).sum(axis=0)
-    towards = away[0] if np.linalg.norm(towards) < 1e-6 else towards
-    usual = float(lengths.min()) if found.kind == "map" else 1.0
-    return np.asarray(_BESIDE * min(usual, lengths.min()) * towards / np.linalg.norm(towards), float)

@@ -1,4 +1,4 @@
-"""The result of each kind of layout, before bends and caps are added."""
+"""The result of each kind of layout, before bends are added."""
 
 from typing import NamedTuple
 

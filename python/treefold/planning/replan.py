@@ -85,7 +85,21 @@ def changes(old: Topology, new: Topology, *, by_cable: bool = False) -> list[str
         if back == differences and target < source:
             continue  # the other direction has said it
         lines += [f"link {source} {'-' if back == differences else '->'} {target}{each}" for each in differences]
-    return lines
+    return [*lines, *_shared_changes(old, new)]
+
+
+def _shared_changes(old: Topology, new: Topology) -> Iterator[str]:
+    """Yield how shared capacities differ, a line each; of one that is gone because links of it are, those tell."""
+    before, after = ({shared.name: shared for shared in network.shared()} for network in (old, new))
+    links, left = old.links(), {(link.source, link.target) for link in new.links()}
+    for name, was in before.items():
+        now = after.get(name)
+        if now is not None and now.bandwidth_Bps != was.bandwidth_Bps:
+            both = f"{format_bandwidth(was.bandwidth_Bps)}, now {format_bandwidth(now.bandwidth_Bps)}"
+            yield f"shared capacity {name}: bandwidth {both}"
+        elif now is None and all((links[each].source, links[each].target) in left for each in was.links):
+            yield f"shared capacity {name} limits nothing any more"
+    yield from (f"shared capacity {name} is new" for name in after if name not in before)
 
 
 def _links(network: Topology) -> Mapping[tuple[str, str, int], Link]:

@@ -9,14 +9,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from treefold._core import Plan, Topology, Tree, format_bandwidth
 from treefold.report.coasts import draw_coasts
 from treefold.report.labels import draw_names
+from treefold.report.lanes import aside_of, cable_of, lane_width, right_of
 from treefold.report.looks import COLOURS, INK, MOST_COLOURED, check_format, picture, style
 from treefold.report.paper import Caption, Key, Ramp, finish, hue, node_keys, ramp, sheet, to_hex
-from treefold.report.scenes import Scene, scene, spaced
+from treefold.report.scenes import Scene, scene
+from treefold.report.sharing import cap_keys, draw_caps, shared_lanes
 from treefold.report.strokes import PALE, Stroke, draw_nodes, draw_strokes, strokes
 from treefold.report.traffic import Hop, Pair, check_step, hops, loads
 from treefold.results import SizeBound
@@ -50,11 +51,13 @@ def draw_network(network: Topology, format: str = "svg") -> bytes:
     check_format(format)
     place = scene(network)
     cables, keys = _widths(place)
+    over, names = shared_lanes(place)
     single = "" if keys or not place.cables else f", {format_bandwidth(_bandwidths(place)[0])} a cable"
     counts = f"{_count(network.accelerators, 'accelerator')}"
     counts += f", {_count(network.switches, 'switch', 'switches')}" if network.switches else ""
     return _rendered(
-        _Drawing(place, Caption(network.name, [counts + single], [*node_keys(place), *keys]), cables), format
+        _Drawing(place, Caption(network.name, [counts + single], [*node_keys(place), *keys, *names]), cables, over),
+        format,
     )
 
 
@@ -78,14 +81,16 @@ def draw_trees(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
         is_mirrored = {hop.pair for hop in own if hop.to_root} == {hop.pair[::-1] for hop in own if not hop.to_root}
         for hop in own:
             if not (is_mirrored and hop.to_root):
-                lanes[_cable(hop.pair)][(hop.pair, number, not is_mirrored, hop.to_root)] = None
+                lanes[cable_of(hop.pair)][(hop.pair, number, not is_mirrored, hop.to_root)] = None
     halves = {way[3] for ways in lanes.values() for way in ways if way[2]}
     over = []
     for ways in lanes.values():
-        width = _lane_width(place, len(ways))
-        for aside, (pair, number, has_head, to_root) in zip(_aside(place, ways, width), ways, strict=True):
+        width = lane_width(place, len(ways))
+        for aside, (pair, number, has_head, to_root) in zip(
+            aside_of(place, [way[0] for way in ways], width), ways, strict=True
+        ):
             is_dashed = has_head and to_root and len(halves) > 1
-            over += strokes(place.ways(*pair, _right(pair, aside)), colours[number], width, is_dashed, has_head)
+            over += strokes(place.ways(*pair, right_of(pair, aside)), colours[number], width, is_dashed, has_head)
     keys = [_tree_key(number, tree, colours[number]) for number, tree in trees.items()][:MOST_COLOURED]
     keys += _half_keys(halves)
     fills, said = _roots(place, trees, colours)
@@ -146,15 +151,15 @@ def _arrows(
     """
     lanes: defaultdict[Pair, dict[Hop, None]] = defaultdict(dict)
     for hop in found:
-        lanes[_cable(hop.pair)][hop] = None
+        lanes[cable_of(hop.pair)][hop] = None
     over: list[Stroke] = []
     are_joined = False
     for ways in lanes.values():
         if len(ways) > MOST_COLOURED:
             ways, are_joined = {hop._replace(tree=-1): None for hop in ways}, True
-        width = _lane_width(place, len(ways))
-        for aside, hop in zip(_aside(place, ways, width), ways, strict=True):
-            lines = place.ways(*hop.pair, _right(hop.pair, aside))
+        width = lane_width(place, len(ways))
+        for aside, hop in zip(aside_of(place, [hop.pair for hop in ways], width), ways, strict=True):
+            lines = place.ways(*hop.pair, right_of(hop.pair, aside))
             over += strokes(lines, colours.get(hop.tree, INK), width, is_dashed and hop.to_root, True)
     return over, are_joined
 
@@ -188,7 +193,7 @@ def draw_loads(plan: Plan, trees: Mapping[int, Tree], format: str = "svg") -> by
     over.sort(key=lambda each: each[0])
     which = "" if len(trees) == plan.num_trees else f", {_count(len(trees), 'tree')} of {plan.num_trees}"
     lines = [f"{_made_by(plan)}{which}: how long each link is busy"]
-    unused = [Key("carries nothing", PALE, 0.8)] if len({_cable(pair) for pair in shares}) < len(place.pairs) else []
+    unused = [Key("carries nothing", PALE, 0.8)] if len({cable_of(pair) for pair in shares}) < len(place.pairs) else []
     caption = Caption(
         plan.topology.name,
         lines,
@@ -211,6 +216,8 @@ def draw_limit(network: Topology, bound: SizeBound, format: str = "svg") -> byte
     place = scene(network)
     limiting = set(bound.links)
     marked = {pair for pair in place.cables if " -> ".join(place.nodes[each].name for each in pair) in limiting}
+    shared = [each.links for each in network.shared() if each.name in bound.shared]
+    marked |= {pair for links in shared for pair in place.pairs_of(links)}
     over = []
     for low, high in place.pairs:
         ways = [pair for pair in ((low, high), (high, low)) if pair in marked]
@@ -236,8 +243,10 @@ def _rendered(drawing: _Drawing, format: str) -> bytes:
         draw_strokes(axes, cables, 2)
         draw_strokes(axes, drawing.over, 3)
         draw_nodes(axes, place, dict(drawing.fills))
+        draw_caps(axes, place)
         said = draw_names(axes, place, dict(drawing.fills), [each.line for each in [*cables, *drawing.over]])
-        caption = drawing.caption._replace(lines=[*drawing.caption.lines, said])
+        keys = [*drawing.caption.keys, *cap_keys(place)]
+        caption = drawing.caption._replace(lines=[*drawing.caption.lines, said], keys=keys)
         finish(axes, place, caption)
         return picture(figure, format)
 
@@ -282,38 +291,9 @@ def _widths(place: Scene) -> tuple[list[Stroke], list[Key]]:
     return drawn, [Key(format_bandwidth(each), "#888888", width(each)) for each in shown]
 
 
-def _cable(pair: Pair) -> Pair:
-    return min(pair), max(pair)
-
-
-def _lane_width(place: Scene, lanes: int) -> float:
-    """Return the width of each of several lanes of a cable, which together are as wide as a node."""
-    least = 1.2 if place.laid.kind == "map" else 0.3
-    return max(min(1.7, 0.2 * place.radius, 1.5 * place.radius / lanes), least)
-
-
 def _load_width(place: Scene, share: float) -> float:
     least = 1.5 if place.laid.kind == "map" else 0.5
     return min(2.8, max(least, 0.32 * place.radius)) * (0.3 + 0.7 * share)
-
-
-def _aside(place: Scene, ways: Mapping[Any, None], width: float) -> Sequence[float]:
-    """Return how far the lanes of a cable run from its middle, to the right as seen from the lower number.
-
-    Lanes from the higher number come first, so that each lane is to the right of its own direction.
-    """
-    pairs = [way.pair if isinstance(way, Hop) else way[0] for way in ways]
-    order = sorted(range(len(pairs)), key=lambda place: pairs[place][0] < pairs[place][1])
-    offsets = spaced(len(pairs), max(2.2 * width, 1.2), 1.6 * place.radius)
-    found = [0.0] * len(pairs)
-    for offset, lane in zip(offsets, order, strict=True):
-        found[lane] = offset
-    return found
-
-
-def _right(pair: Pair, aside: float) -> float:
-    """Return an offset as seen in the direction of a pair; it is given as seen from the lower number."""
-    return aside if pair[0] < pair[1] else -aside
 
 
 def _colours(trees: Mapping[int, Tree]) -> dict[int, str]:

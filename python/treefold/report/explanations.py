@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from treefold._core import format_bandwidth, format_size, format_time
-from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome, TreeLimit
+from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome, SharedWorth, TreeLimit
 from treefold.report.align import align, key_values
 from treefold.text import some
 
@@ -100,17 +100,24 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _links(found: Explanation, is_whole: bool) -> Iterator[str]:
-    """Yield the table of the cables that gain something, and the names of those that do not matter."""
+    """Yield the tables of what gains something, and the names of the cables that do not matter."""
     useful = [each for each in found.links if each.gain_fraction > 0]
     if useful:
         header = ["link", "bandwidth", "rate then", "gain"]
         yield _cut("10 % more of one link:", header, [_link(each) for each in useful], 0, is_whole)
+    elif found.together is None and any(each.gain_fraction > 0 for each in found.shared):
+        yield "10 % more of one link gains nothing: what links share limits the rate"
     elif found.together is None:
         yield "10 % more of one link gains nothing, whichever it is: several limit the rate together"
     else:
         names, gain = found.together.links, found.together.gain_fraction
         both = "both" if len(names) == 2 else f"all {len(names)}"
         yield f"10 % more of one link alone gains nothing; of {both} of these, {gain:+.1%}: {_named(names, is_whole)}"
+    if dear := [each for each in found.shared if each.gain_fraction > 0]:
+        header = ["shared capacity", "bandwidth", "rate then", "gain"]
+        yield _cut("10 % more of one shared capacity:", header, [_shared(each) for each in dear], 0, is_whole)
+    elif found.shared:
+        yield "10 % more of one shared capacity gains nothing, whichever it is"
     spare = found.spare
     yield f"links that do not matter, one at a time: {_named(spare, is_whole) or 'none'}"
 
@@ -118,6 +125,11 @@ def _links(found: Explanation, is_whole: bool) -> Iterator[str]:
 def _link(each: LinkWorth) -> list[str]:
     rate = format_bandwidth(each.rate_Bps)
     return [each.link, format_bandwidth(each.bandwidth_Bps), rate, f"{each.gain_fraction:+.1%}"]
+
+
+def _shared(each: SharedWorth) -> list[str]:
+    rate = format_bandwidth(each.rate_Bps)
+    return [each.name, format_bandwidth(each.bandwidth_Bps), rate, f"{each.gain_fraction:+.1%}"]
 
 
 def _failures(found: Explanation, is_whole: bool) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from treefold.report.looks import INK, parts
 from treefold.report.plots import plain
 from treefold.report.scenes import Points, Scene
-from treefold.report.strokes import cap_switches
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +27,7 @@ def draw_names(axes: "Axes", scene: Scene, fills: dict[int, str], lines: list[Po
     """Write the names of nodes; return what to say of the part that was left out, such as `GPU` of `GPU12`."""
     if not 0 < len(scene.nodes) <= _MOST:
         return ""
-    caps = cap_switches(scene)
-    named = [place for place in range(len(scene.nodes)) if place not in caps]
-    names = {place: plain(scene.nodes[place].name) for place in named}
+    names = {place: plain(node.name) for place, node in enumerate(scene.nodes)}
     prefixes = _prefixes(scene, names)
     short = {place: name.removeprefix(prefixes[scene.nodes[place].is_switch]) for place, name in names.items()}
     font = _font_inside(scene, max(map(len, short.values())))

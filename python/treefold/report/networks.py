@@ -1,21 +1,24 @@
-"""Lays out a network for people: its size, its nodes and its links."""
+"""Lays out a network for people: its size, its nodes, its links and what these share."""
 
 from collections.abc import Sequence
 
 from treefold._core import Link, Node, Topology, format_bandwidth, format_time
 from treefold.report.align import align, key_values
+from treefold.text import some
 
 _MOST_LINES = 40
-"""A longer list of nodes or links is shown only on request."""
+"""A longer list of nodes, links or shared capacities is shown only on request."""
+_MOST_SHARING = 4
+"""So many of the links that share a capacity are named."""
 
 
 def network_table(network: Topology, is_whole: bool = False) -> str:
-    """Return a table of a network: counts, ranges of bandwidth and latency, and its nodes and links if they are few.
+    """Return a table of a network: counts, ranges of bandwidth and latency, and what it consists of if that is little.
 
     Args:
         network: The network, for example from `treefold.topology`.
-        is_whole: Whether to list all nodes and all links. By default nodes are listed if there are at most 40,
-            and so are links.
+        is_whole: Whether to list all nodes, all links and all shared capacities. By default nodes are listed if there
+            are at most 40, and so are the others.
 
     Example:
         >>> from treefold import report
@@ -25,11 +28,14 @@ def network_table(network: Topology, is_whole: bool = False) -> str:
     """
     links = network.links()
     parts = [key_values(_counts(network, links))]
-    for title, rows in (("nodes", _nodes(network.nodes())), ("links", _links(links))):
+    listed = [("nodes", _nodes(network.nodes()), {0, 1}), ("links", _links(links), {0, 1})]
+    if shared := _shared(network, links):
+        listed.append(("shared capacities", shared, {0, 2}))
+    for title, rows, left in listed:
         if not rows:
             parts.append(f"{title}: none")
         elif is_whole or len(rows) <= _MOST_LINES:
-            parts.append(f"{title}:\n{align(rows, left={0, 1})}")
+            parts.append(f"{title}:\n{align(rows, left=left)}")
         else:
             what = "cables and one-way links" if title == "links" else title
             parts.append(f"# {len(rows)} {what} are not listed; is_whole=True lists them")
@@ -48,6 +54,8 @@ def _counts(network: Topology, links: Sequence[Link]) -> dict[str, str]:
         reduces, multicasts = network.abilities()
         table["switches that reduce"] = str(sum(reduces))
         table["switches that multicast"] = str(sum(multicasts))
+    if shared := network.shared():
+        table["shared capacities"] = str(len(shared))
     if links:
         table["bandwidth"] = _range([format_bandwidth(each) for each in sorted({link.bandwidth_Bps for link in links})])
         table["latency"] = _range([format_time(each) for each in sorted({link.latency_s for link in links})])
@@ -83,6 +91,24 @@ def _links(links: Sequence[Link]) -> list[list[str]]:
             rows.append([f"  {twin.source} - {twin.target}", *_values(link)])
     one_way = [link for listed in waiting.values() for link in listed]
     return rows + [[f"  {link.source} -> {link.target}", *_values(link)] for link in one_way]
+
+
+def _shared(network: Topology, links: Sequence[Link]) -> list[list[str]]:
+    """Return a row for each shared capacity: its name, its bandwidth, and the links that share it."""
+    return [
+        [f"  {shared.name}", format_bandwidth(shared.bandwidth_Bps), _sharing([links[each] for each in shared.links])]
+        for shared in network.shared()
+    ]
+
+
+def _sharing(links: Sequence[Link]) -> str:
+    """Say which links share a capacity."""
+    sources, targets = {link.source for link in links}, {link.target for link in links}
+    if len(links) > _MOST_SHARING and len(sources) == 1:
+        return f"{len(links)} links out of {links[0].source}"
+    if len(links) > _MOST_SHARING and len(targets) == 1:
+        return f"{len(links)} links into {links[0].target}"
+    return some([f"{link.source} -> {link.target}" for link in links], _MOST_SHARING)
 
 
 def _values(link: Link) -> list[str]:

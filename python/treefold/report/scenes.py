@@ -82,6 +82,10 @@ class Scene:
         place_of[[node.number for node in self.nodes]] = np.arange(len(self.nodes))
         return np.stack([place_of[sources], place_of[targets]], axis=1)
 
+    def pairs_of(self, links: Sequence[int]) -> dict[tuple[int, int], None]:
+        """Return the ordered pairs of nodes that these links join, each once."""
+        return dict.fromkeys((source, target) for source, target in self.pair_of_link[list(links)].tolist())
+
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
         """The pairs of nodes with a link in either direction, each once."""

@@ -98,23 +98,15 @@ def draw_nodes(axes: "Axes", scene: Scene, fills: dict[int, str]) -> None:
         fills: The colours of nodes that have one of their own.
 
     """
-    groups: dict[tuple[str, str, float], list[int]] = {}
-    caps = cap_switches(scene)
+    groups: dict[tuple[str, str], list[int]] = {}
     for place, node in enumerate(scene.nodes):
         edge = GREY if not node.is_switch and node.rank is None else INK
-        groups.setdefault(("s" if node.is_switch else "o", edge, 0.5 if place in caps else 1.0), []).append(place)
-    for (marker, edge, size), places in groups.items():
+        groups.setdefault(("s" if node.is_switch else "o", edge), []).append(place)
+    for (marker, edge), places in groups.items():
         # A square of the side of a disc's diameter looks larger than the disc.
-        side = 2 * scene.radius * size * (0.86 if marker == "s" else 1.0)
+        side = 2 * scene.radius * (0.86 if marker == "s" else 1.0)
         plain = [GUESSED if scene.laid.guessed[each] else (SWITCH if marker == "s" else "white") for each in places]
         colours = [fills.get(place, usual) for place, usual in zip(places, plain, strict=True)]
         width = min(0.8, 0.22 * scene.radius)
         look: dict[str, Any] = {"marker": marker, "facecolor": colours, "edgecolor": edge, "linewidth": width}
         axes.scatter(scene.at[places, 0], scene.at[places, 1], s=side**2, zorder=5, **look)
-
-
-def cap_switches(scene: Scene) -> set[int]:
-    """Return the nodes that are switches of caps."""
-    from treefold.importers.caps import capped_nodes
-
-    return {scene.place_of[switch] for switch in capped_nodes(scene.network).values()}

@@ -3,14 +3,12 @@
 from treefold._core import Plan, Topology
 from treefold.checks import shown
 from treefold.errors import TreefoldError
-from treefold.importers.caps import capped_nodes
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.controller import Controller
 from treefold.runtime.group import Group
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.transport import Operation
-from treefold.text import some
 
 
 def check_adapt(adapt: bool | str) -> None:
@@ -22,22 +20,10 @@ def check_adapt(adapt: bool | str) -> None:
 
 
 def check_direct(network: Topology) -> None:
-    """Refuse a network whose workers are not joined by links of their own, because only such links can be followed.
-
-    What one of several links measures behind a cap depends on the others, so that it would not tell a slow link from
-    one that shares.
-    """
-    if not network.switches:
-        return
-    if switches := capped_nodes(network).values():
-        raise TreefoldError(
-            f"a plan follows links between workers, and network '{network.name}' has node caps between them, which are "
-            f"switches ({some(switches)}); leave the caps out (node_cap='none', in a plan's network, too), or drop "
-            "adapt=True"
-        )
-    raise TreefoldError(
-        f"a plan follows links between workers, and network '{network.name}' has switches between them; drop adapt=True"
-    )
+    """Refuse a network whose workers are not joined by links of their own, because only such links can be followed."""
+    if network.switches:
+        problem = f"a plan follows links between workers, and network '{network.name}' has switches between them"
+        raise TreefoldError(f"{problem}; drop adapt=True")
 
 
 class AdaptiveGroup(Group):

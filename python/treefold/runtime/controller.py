@@ -67,7 +67,7 @@ class Controller:
         """Begin with the plan of `plans`; new plans have that plan's algorithm, or else this one."""
         self.transport, self.plans, self._algorithm = transport, plans, algorithm
         self.lock = threading.RLock()
-        self.monitor = RateMonitor(plans.all_reduce.topology)
+        self.monitor = RateMonitor(plans.all_reduce)
         self.delays = DelayMonitor()
         self.returned: dict[Pair, dict[int, int]] = {}
         """The life of each connection that came back, as each of its ends has told."""
@@ -154,7 +154,7 @@ class Controller:
 
     def _adopt(self, plan: Plan, lives: list[Life]) -> None:
         self._next_plan = None
-        self.monitor.reset(plan.topology)
+        self.monitor.reset(plan)
         self.plans.adopt(plan)
         self.transport.use(lives)
         self.transport.connect(plan)

@@ -48,7 +48,7 @@ def join(
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
             or `auto`, with the algorithm that is then the fastest. An operation then ends on all workers or on none;
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
-            switches; node caps are switches, too, and `treefold.topology(file, node_cap="none")` leaves them out.
+            switches.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), fields of
             `treefold.PlannerOptions`, and the `wire` type of later calls, so that `auto` counts the bytes that cross
             lines. The plan is for all-reduce, and the group makes those of other collectives when they are called, so

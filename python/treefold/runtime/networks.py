@@ -38,6 +38,13 @@ def bandwidths(network: Topology) -> dict[Pair, float]:
     return total
 
 
+def shared_pairs(network: Topology) -> list[tuple[float, set[Pair]]]:
+    """Return the bandwidth of each shared capacity, in bytes per second, and the pairs whose links share it."""
+    sources, targets, _ = network.link_columns()
+    ends = [*zip(sources.tolist(), targets.tolist(), strict=True)]
+    return [(shared.bandwidth_Bps, {ends[link] for link in shared.links}) for shared in network.shared()]
+
+
 def direct_pairs(network: Topology) -> set[Pair]:
     """Return the pairs of ranks that a link joins, the lower rank first."""
     ranks = network.ranks

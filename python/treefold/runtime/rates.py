@@ -1,10 +1,14 @@
-"""How fast the links of a network are while a group runs, next to what its plan assumes."""
+"""How fast the links of a network are while a group runs, next to what its plan assumes.
+
+A link that shares a capacity with others is slower while they send, too. That is no change if all that share it fill
+the capacity together, and the link gets a fair part of it.
+"""
 
 import statistics
 from collections.abc import Hashable, Iterable
 
-from treefold._core import LinkUsage, Topology
-from treefold.runtime.networks import Pair, bandwidths
+from treefold._core import LinkUsage, Plan, Topology
+from treefold.runtime.networks import Pair, bandwidths, shared_pairs
 
 THRESHOLD = 0.25
 """A link has changed if its rate differs by more than this part from what the plan assumes."""
@@ -17,19 +21,25 @@ _LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
 class RateMonitor:
     """The rates of links in bytes per second, and the fastest operation of each kind so far."""
 
-    def __init__(self, network: Topology) -> None:
+    def __init__(self, plan: Plan) -> None:
+        self._use(plan)
         self.rates: dict[Pair, float] = {}
         """The measured rates that differ from the assumed ones."""
         self._fastest: dict[Hashable, float] = {}
-        self.assume(network)
+        self.assume(plan.topology)
+
+    def _use(self, plan: Plan) -> None:
+        """Take the links that a plan uses for those that carry data at the same time."""
+        self._used = {ends for pair in plan.pairs for ends in (pair, pair[::-1])}
 
     def assume(self, network: Topology) -> None:
         """Take this network's bandwidths for the current ones."""
-        self.network, self._assumed = network, bandwidths(network)
+        self.network, self._assumed, self._shared = network, bandwidths(network), shared_pairs(network)
 
-    def reset(self, network: Topology) -> None:
-        """Begin anew with the network of another plan."""
-        self.assume(network)
+    def reset(self, plan: Plan) -> None:
+        """Begin anew with another plan and its network."""
+        self._use(plan)
+        self.assume(plan.topology)
         self.rates.clear()
         self._fastest.clear()
 
@@ -59,7 +69,24 @@ class RateMonitor:
 
     def changes(self) -> dict[Pair, float]:
         """Return the factors by which links have changed, after the factor that all of them share."""
-        ratios = {link: rate / self._assumed[link] for link, rate in self.rates.items() if link in self._assumed}
+        ratios = {
+            link: rate / self._assumed[link]
+            for link, rate in self.rates.items()
+            if link in self._assumed and not self._is_share(link, rate)
+        }
         ordinary = [ratio for ratio in ratios.values() if abs(ratio - 1) <= THRESHOLD]
         share = statistics.median(ordinary) if ordinary else 1.0
         return {link: ratio / share for link, ratio in ratios.items() if abs(ratio / share - 1) > THRESHOLD}
+
+    def _is_share(self, link: Pair, rate: float) -> bool:
+        """Tell whether a rate is what a link gets of a capacity that it shares with others, which is used up."""
+        if rate > self._assumed[link]:
+            return False
+        for bandwidth_Bps, pairs in self._shared:
+            if link in pairs:
+                busy = (pairs & self._used) | {link}
+                carried = sum(self.rates.get(each, self._assumed[each]) for each in busy)
+                least = (1 - THRESHOLD) * bandwidth_Bps
+                if carried >= least and rate >= least / len(busy):
+                    return True
+        return False

@@ -58,8 +58,7 @@ class Options:
     point-to-point messages; its variable is TREEFOLD_TRANSPORT."""
     adapt: bool | str = False
     """Whether the plan follows links that change or are cut while it runs: True with its own algorithm, `auto` with the
-    fastest. It works over `tcp` only, and not if the network has switches; node caps are switches, too, and
-    `treefold topology FILE --node-cap none -o NEW` writes a file without them. Its variable is TREEFOLD_ADAPT, which is
+    fastest. It works over `tcp` only, and not if the network has switches. Its variable is TREEFOLD_ADAPT, which is
     `yes`, `no` or `auto`; 1, true and on mean yes, and 0, false and off mean no."""
     wire: str | None = None
     """The type in which float32 and bfloat16 numbers of sums by all-reduce and reduce-scatter cross lines: `bfloat16`,

@@ -1,4 +1,4 @@
-"""What a page knows of a network: its nodes, its links, and where they stand."""
+"""What a page knows of a network: its nodes, its links, what these share, and where they stand."""
 
 import json
 from functools import cache
@@ -38,6 +38,9 @@ def network_document(
         "ranks": [-1 if node.rank is None else node.rank for node in nodes],
         "kinds": [_kind(node) for node in nodes],
         "guessed": np.flatnonzero(placed.guessed[order]).tolist(),
+        "shared": [
+            {"name": each.name, "bandwidth_Bps": each.bandwidth_Bps, "links": each.links} for each in network.shared()
+        ],
     }
     others = np.zeros(0) if frame is placed else frame.positions
     return document, {**_columns(network, placed, order), "frame": others.astype(np.float32).reshape(-1)}

@@ -96,6 +96,7 @@ def scene_document(scene: Scene, network: int, trees_here: int) -> dict[str, Any
         "time_s": trace.time_s,
         "clock_uncertainty_s": trace.clock_uncertainty_s,
         **_limit(scene),
+        "shared_used": [each.full_rate_s / trace.time_s if trace.time_s > 0 else 0.0 for each in trace.shared()],
         "mean_utilization": trace.utilization.mean,
         "max_utilization": trace.utilization.max,
         "trees": plan.num_trees,
@@ -115,6 +116,7 @@ def _limit(scene: Scene) -> dict[str, Any]:
     asked = (plan.collective, plan.root or 0, plan.blocks)
     here = bound_at(plan.topology, scene.trace.size_bytes, *asked)
     large = bound_at(plan.topology, _LARGE_BYTES, *asked)
+    shared = [link for each in plan.topology.shared() if each.name in large.shared for link in each.links]
     numbers: dict[str, list[int]] = {}
     for number, link in enumerate(plan.topology.links()):
         numbers.setdefault(f"{link.source} -> {link.target}", []).append(number)
@@ -123,7 +125,7 @@ def _limit(scene: Scene) -> dict[str, Any]:
         "limited_by": here.limited_by,
         "rate_limited_by": large.limited_by,
         "limit_rate_Bps": large.rate.rate_Bps,
-        "limit_links": [number for name in large.links for number in numbers.get(name, [])],
+        "limit_links": [number for name in large.links for number in numbers.get(name, [])] + shared,
     }
 
 

@@ -20,6 +20,8 @@ export interface Network {
   kinds: ("accelerator" | "switch" | "reducing switch")[];
   /** The nodes of a map whose place is guessed. */
   guessed: number[];
+  /** The capacities that links share, with the numbers of these links. */
+  shared: { name: string; bandwidth_Bps: number; links: number[] }[];
   /**
    * The block with the columns `positions` (3 a node), `source`, `target`, `bandwidth_Bps`, `latency_s`, `stub` (3 a
    * link: how it leaves the picture, 0 if it does not) and `bend` (how far its middle is moved to the left); and
@@ -87,6 +89,8 @@ export interface Scene {
   rate_limited_by: string;
   limit_rate_Bps: number | null;
   limit_links: number[];
+  /** The share of the time for which the full rate of each shared capacity is used; none if that is not known. */
+  shared_used: number[];
   mean_utilization: number;
   max_utilization: number;
   trees: number;

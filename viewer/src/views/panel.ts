@@ -2,7 +2,8 @@
 import { NONE, row } from "../data/transfers";
 import { findingsOfLink, findingsOfNode } from "../explained";
 import {
-  busyShare, chunkOf, endOf, followersOf, kindOf, linkName, nodeName, stepOf, transferName, transfersOver, treeOf,
+  busyShare, chunkOf, endOf, followersOf, kindOf, linkName, nodeName, sharedBy, stepOf, transferName,
+  transfersOver, treeOf,
   type Model,
 } from "../model";
 import type { Selected, Store } from "../state";
@@ -82,6 +83,7 @@ function ofLink(model: Model, link: number, store: Store, pane: number): HTMLEle
     ...fact("Busy", `${share(busyShare(model, link, null))} of the time`, model.busy[link]),
     ...(window ? fact("In the window", share(busyShare(model, link, window)), busyShare(model, link, window)) : []),
     ...fact("Used", `${share(model.used[link])} of its rate`, model.used[link]),
+    ...sharedBy(model, link).flatMap((each) => fact("Shares", each)),
     ...fact("Carries", over.length ? inWords({ bytes, count: over.length }) : "nothing", bytes),
     ...(model.limit.has(link) ? fact("Limit", "it is one of the links that bound the network") : []),
     ...(model.findings ? findingsOfLink(model.findings, link).flatMap((found) => fact(...found)) : []))];

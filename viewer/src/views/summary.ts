@@ -28,7 +28,8 @@ function bodyOf(models: Model[], store: Store): HTMLElement[] {
   const isFirst = ({ scene }: Model, pane: number) =>
     models.findIndex((model) => model.scene.network === scene.network) === pane;
   const found = models.flatMap((model, pane) => (isFirst(model, pane) ? explanation(model, store, pane) : []));
-  return [tableOf(models, names), ...models.flatMap(partOf), ...found, ...why, buttonsOf(models, store)];
+  const facts = [tableOf(models, names), ...models.flatMap(partOf), ...models.flatMap(sharedOf)];
+  return [...facts, ...found, ...why, buttonsOf(models, store)];
 }
 
 /** Return how plans are called where there is little room: by their algorithms, if these differ. */
@@ -153,6 +154,23 @@ function partOf({ scene }: Model): HTMLElement[] {
   const rest = scene.served ? "name others above, and the server sends them" : "'treefold view --serve' has all";
   const here = `${counted(scene.trees_here, "tree")} of ${scene.trees}`;
   return [make("p", {}, `This file has ${here}; heat counts all; ${rest}.`)];
+}
+
+/** So many shared capacities are listed, those first of which most is used. */
+const MOST_SHARED = 8;
+
+/** Return a table of the capacities that links share, where there are any. */
+function sharedOf({ network, scene }: Model, pane: number): HTMLElement[] {
+  const { shared } = network;
+  if (!shared.length) return [];
+  const used = (at: number) => scene.shared_used[at] ?? 0;
+  const order = shared.map((_, at) => at).sort((a, b) => used(b) - used(a) || a - b);
+  const rows = order.slice(0, MOST_SHARED).map((at) => make("tr", {},
+    make("th", { scope: "row" }, shared[at].name), make("td", {}, rate(shared[at].bandwidth_Bps)),
+    make("td", { "data-value": used(at) }, scene.shared_used.length ? share(used(at)) : "–")));
+  const rest = shared.length > MOST_SHARED ? [make("p", {}, `and ${shared.length - MOST_SHARED} more.`)] : [];
+  const head = make("tr", {}, ...["Shared", "Rate", "Used"].map((name) => make("th", { scope: "col" }, name)));
+  return [make("div", { "data-pane": pane }, make("table", { class: "facts shared" }, head, ...rows), ...rest)];
 }
 
 /** Say in sentences what takes the time. */

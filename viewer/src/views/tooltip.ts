@@ -2,7 +2,7 @@
 import { row } from "../data/transfers";
 import { findingsOfLink, findingsOfNode } from "../explained";
 import { seriesOf } from "../looks";
-import { busyShare, edgesShown, kindOf, linkName, nodeName, valueAt, type Model } from "../model";
+import { busyShare, edgesShown, kindOf, linkName, nodeName, sharedBy, valueAt, type Model } from "../model";
 import type { Pointed, State } from "../state";
 import { treeIn } from "../tree";
 import { amount, counted, rate, share, size, time } from "../units";
@@ -83,6 +83,7 @@ function ofLink(model: Model, link: number, state: State): string[] {
     `busy ${share(busyShare(model, link, state.window))}${part}`];
   const span = `${time(first)} to ${time(last)}`;
   if (count) lines.push(`${counted(count, "transfer")} of ${counted(trees.size, "tree")}, ${span}`);
+  lines.push(...sharedBy(model, link).map((each) => `shares ${each}`));
   if (model.findings) lines.push(...findingsOfLink(model.findings, link).map(inWords));
   if (model.limit.has(link)) lines.push("It limits every plan on this network.");
   return lines;

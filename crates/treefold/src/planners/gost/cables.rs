@@ -26,15 +26,7 @@ impl Cables {
     pub fn new(topology: &Topology, heights: Heights) -> Result<Self> {
         if !topology.is_direct() {
             let name = topology.name();
-            match capping_switches(topology) {
-                None => {
-                    misfit!("mtree needs direct links between ranks, but {name} has switches or relays; packing fits")
-                }
-                Some(caps) => misfit!(
-                    "mtree needs direct links between ranks, but {name} has node caps, which are switches ({caps}); \
-                     leave them out (node_cap='none'), or use packing"
-                ),
-            }
+            misfit!("mtree needs direct links between ranks, but {name} has switches or relays; packing fits")
         }
         let ranks = topology.ranks() as usize;
         let of_link = Lengths::new(topology, heights).of_link;
@@ -155,18 +147,5 @@ impl Cables {
         }
         let height = NodeId::first(self.ranks).map(|rank| search.cost(rank)).max().unwrap_or(0);
         (height, NodeId::first(self.ranks).filter_map(|rank| search.last_edge(rank)).collect())
-    }
-}
-
-/// Returns the names of the first switches that cap what a node sends and receives, by the names that `node_cap` gives.
-fn capping_switches(topology: &Topology) -> Option<String> {
-    let is_cap =
-        |name: &str| name.rsplit_once("/cap").is_some_and(|(_, count)| count.chars().all(|c| c.is_ascii_digit()));
-    let caps = topology.nodes().iter().filter(|node| node.is_switch() && is_cap(&node.name));
-    let names: Vec<&str> = caps.map(|node| node.name.as_str()).take(4).collect();
-    match names[..] {
-        [] => None,
-        [a, b, c, _] => Some(format!("{a}, {b}, {c}, ...")),
-        _ => Some(names.join(", ")),
     }
 }
