@@ -3,8 +3,8 @@
 //! Rates of all-reduces come from `bound/all_reduce.rs`; those of other collectives, and least times of any size, from
 //! `bound/collectives.rs`. Each bound knows what limits it (`bound/limit.rs`).
 //!
-//! Capacities that links share are rows of linear programs. Cuts and flows see them as links and switches as far as they
-//! can be such (`topology/expanded.rs`); where they cannot, a bound without a program is valid, and not exact.
+//! Capacities that links share are rows of linear programs. Cuts and flows see them as links and switches as far as
+//! they can be such (`topology/expanded.rs`); where they cannot, a bound without a program is valid, and not exact.
 
 mod all_reduce;
 mod collectives;

@@ -77,7 +77,8 @@ pub(super) fn solve(topology: &Topology, bound: f64, with_switches: bool) -> Opt
     Some(Proven { upper: upper * bound, lower: lower * bound, limit: Limit::of_prices(topology, &prices), prices })
 }
 
-/// A network with parallel links joined that share the same, and with capacities as fractions of the bound known before.
+/// A network with parallel links joined that share the same, and with capacities as fractions of the bound known
+/// before.
 struct Scaled {
     ranks: usize,
     nodes: usize,
@@ -332,8 +333,8 @@ impl Cuts {
         (reduced, sides)
     }
 
-    /// Returns for each link, and behind the links for each shared capacity, the most by which the bound of these prices
-    /// rises with it, which limits a row and the columns of the link. Mirrored ones share both.
+    /// Returns for each link, and behind the links for each shared capacity, the most by which the bound of these
+    /// prices rises with it, which limits a row and the columns of the link. Mirrored ones share both.
     fn prices(&self, network: &Scaled, rows: &[f64]) -> Vec<f64> {
         let of_joined = self.prices_of_joined(network, rows);
         let mut of_shared = vec![0.0; network.shared.len()];

@@ -75,7 +75,8 @@ impl Plan {
         (most > 0.0).then(|| Bandwidth::known(1.0 / most))
     }
 
-    /// Returns the links and shared capacities that limit the rate, all that are within 0.1 % of the busiest; none when nothing is sent.
+    /// Returns the links and shared capacities that limit the rate, all that are within 0.1 % of the busiest; none when
+    /// nothing is sent.
     ///
     /// ```
     /// use std::sync::Arc;

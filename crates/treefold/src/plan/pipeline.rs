@@ -157,7 +157,8 @@ fn chunked_transfers(plan: &Draft, phase: &Phase, tree: &Tree, size: Bytes) -> u
     }
 }
 
-/// The load that all transfers of a phase together put on each link and each shared capacity: units of the vector, and seconds of overheads.
+/// The load that all transfers of a phase together put on each link and each shared capacity: units of the vector, and
+/// seconds of overheads.
 struct Demand {
     units: Vec<u64>,
     overheads: Vec<f64>,
@@ -165,8 +166,8 @@ struct Demand {
     seconds_per_byte: Option<f64>,
 }
 
-/// Returns the seconds a byte of the vector that the busiest link or shared capacity needs for all that `phase` puts on
-/// it.
+/// Returns the seconds a byte of the vector that the busiest link or shared capacity needs for all that a phase puts
+/// on it.
 pub(crate) fn busiest(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> f64 {
     Demand::new(plan, phase, routes).busiest(plan)
 }
@@ -301,8 +302,8 @@ pub(crate) fn seconds_on(topology: &Topology, capacities: &[LinkId], bytes: f64)
     capacities.iter().map(of_each).fold(0.0, f64::max)
 }
 
-/// Notes in `free` until when a message of `bytes` that starts at a time occupies its route, all links of it for as long
-/// as the slowest; and what links share for no longer than it needs itself, so that other links go on sharing it.
+/// Notes in `free` until when a message of `bytes` that starts at a time occupies its route, all links of it for as
+/// long as the slowest; and what links share for no longer than it needs itself, so that other links go on sharing it.
 pub(crate) fn occupy(topology: &Topology, capacities: &[LinkId], bytes: f64, start: f64, free: &mut [f64]) {
     let busy = seconds_on(topology, capacities, bytes);
     for &id in capacities {

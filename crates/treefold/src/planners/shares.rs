@@ -62,6 +62,11 @@ impl Columns {
         self.capacity.len() * self.len()
     }
 
+    /// Returns how many resources the trees use, all together.
+    pub fn uses(&self) -> usize {
+        self.usage.iter().map(Vec::len).sum()
+    }
+
     /// Returns whether a corner takes a good part of a second.
     pub fn is_large(&self) -> bool {
         self.entries() > LARGEST_TABLE

@@ -145,6 +145,7 @@ pub struct FabricStats {
 /// ```
 pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Options, watch: Watch) -> Result<Outcome> {
     let plan = plan.into();
+    refuse_shared(&plan.topology)?;
     if in_network::applies(plan.walked(), options)? {
         return in_network::simulate(plan.walked(), size, options, watch);
     }
@@ -152,6 +153,18 @@ pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Option
     let [outcome] = <[Outcome; 1]>::try_from(together.simulate(options, Sending::All, watch)?.jobs)
         .expect("one job has one outcome");
     Ok(outcome)
+}
+
+/// Refuses capacities that links share: no router knows what others send.
+fn refuse_shared(network: &Topology) -> Result<()> {
+    let Some(first) = network.shared().first() else { return Ok(()) };
+    misfit!(
+        "the packet simulator has no capacities that links share, and {} has {} (first '{}'); use the flow simulator, \
+         or put a switch where they meet",
+        network.name(),
+        network.shared().len(),
+        first.name
+    )
 }
 
 /// Jobs that begin at once on the network of the first, with or without background traffic.
@@ -210,6 +223,7 @@ impl Together<'_> {
         let jobs = place(self.jobs, &routes)?;
         self.check(options)?;
         let network = &*self.jobs[0].plan.topology;
+        refuse_shared(network)?;
         let background = self.background.filter(|background| background.load > 0.0);
         let pairs = background.map(|_| Pairs::new(network)).transpose()?;
         let machine = Machine::new(network, &jobs, pairs.is_some(), options)?;

@@ -206,7 +206,7 @@ impl LinkColumns {
             let links = plan.topology.num_capacities();
             if column.len() != links {
                 bail!(
-                    "{name} has {} items, but the network of the plan has {links} links and shared capacities; list all",
+                    "{name} has {} items, but the plan's network has {links} links and shared capacities; list all",
                     column.len()
                 );
             }

@@ -121,7 +121,8 @@ impl Topology {
     /// use treefold::units::parse_bandwidth;
     ///
     /// let ring = from_spec("ring:4", Some(parse_bandwidth("10GB/s")?), None)?;
-    /// let shared = Shared { name: "conduit".into(), bandwidth: parse_bandwidth("12GB/s")?, links: vec![LinkId(0), LinkId(2)] };
+    /// let (bandwidth, links) = (parse_bandwidth("12GB/s")?, vec![LinkId(0), LinkId(2)]);
+    /// let shared = Shared { name: "conduit".into(), bandwidth, links };
     /// let conduit = ring.with_shared(vec![shared])?;
     /// assert_eq!(conduit.num_capacities(), 9);
     /// assert_eq!(conduit.shared_by(LinkId(2)), [LinkId(8)], "the first number behind those of the links");
@@ -161,7 +162,8 @@ impl Topology {
     /// use treefold::units::parse_bandwidth;
     ///
     /// let ring = from_spec("ring:4", Some(parse_bandwidth("10GB/s")?), None)?;
-    /// let wide = Shared { name: "wide".into(), bandwidth: parse_bandwidth("30GB/s")?, links: vec![LinkId(0), LinkId(2)] };
+    /// let (bandwidth, links) = (parse_bandwidth("30GB/s")?, vec![LinkId(0), LinkId(2)]);
+    /// let wide = Shared { name: "wide".into(), bandwidth, links };
     /// let error = ring.with_shared(vec![wide]).unwrap_err();
     /// assert!(error.to_string().contains("carry 20 GB/s together"), "{error}");
     /// # Ok::<(), treefold::error::Error>(())

@@ -41,6 +41,7 @@ mod rivals;
 mod run;
 mod run_feedback;
 mod run_wire;
+mod shared;
 mod steps;
 mod together;
 mod topologies;

@@ -1,5 +1,5 @@
-//! Links, and the capacities that these share, which concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks,
-//! 6.5.2).
+//! Links, and the capacities that these share, which concurrent messages share max-min fairly (progressive filling;
+//! Bertsekas and Gallager, Data Networks, 6.5.2).
 //!
 //! Messages on one lane have one route, so they always get the same rate: they are one queue with a virtual clock,
 //! `served`, that counts the bytes each of its messages has got; a message that arrives at clock v with w bytes leaves
@@ -208,8 +208,8 @@ impl<'a> SharedLinks<'a> {
         self.links.iter().map(|link_state| link_state.occupied.into()).collect()
     }
 
-    /// Lists the seconds that each link and each shared capacity would have needed at the full rates of `topology` for what it carried for a
-    /// job.
+    /// Lists the seconds that each link and each shared capacity would have needed at the full rates of `topology` for
+    /// what it carried for a job.
     pub fn carried(&self, job: usize, topology: &Topology) -> Vec<Seconds> {
         let mut carried = vec![Span::ZERO; self.links.len()];
         let of_job = self.queues.iter().zip(&self.taken).filter(|(queue, _)| usize::from(queue.job) == job);
