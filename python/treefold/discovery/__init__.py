@@ -1,0 +1,1 @@
+"""Refines a model of a network by counterexamples."""
