@@ -1,36 +1,87 @@
-"""Plans on a model: the rate that it allows, and what the plan's traffic is on each pair."""
+"""Bounds and plans for what pairs and groups carry: the narrow door to the planner.
+
+The network is a full mesh of the workers, whose links share the capacities of the groups.
+"""
+
+from collections.abc import Sequence
 from typing import NamedTuple
+
 import numpy as np
-from treefold.discovery.explain import Candidate
+
+from treefold.bounds import collective_bounds_of
+from treefold.discovery.groups import Shared
 from treefold.discovery.observations import Evidence, Vector
+from treefold.importers.document import Document, make_document, make_link, make_node
+from treefold.networks import topology
+from treefold.plans import plan
+
+_SIZE_BYTES = 1 << 30
+_LEAST = 1e-6
+"""A pair that carries nothing keeps this part of the highest rate, as no link has the bandwidth 0."""
+_AS_GOOD = 0.98
+"""A plan is as good as another if it reaches this part of its rate."""
 
 
 class Planned(NamedTuple):
-    """A plan: its rate in bytes per second, and the rate of each pair while it runs at that."""
+    """A plan: its rate, and the rate of each pair while it runs at that, in bytes per second."""
 
     rate_Bps: float
     loads_Bps: Vector
 
 
-def solve(evidence, capacity_Bps, groups) -> Planned:
-    import standin
-    r, l = standin.plan(evidence.ranks, evidence.pairs, capacity_Bps, [(g.mask, g.capacity_Bps) for g in groups])
-    return Planned(r, l)
+def bound(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> tuple[float, Vector]:
+    """Return the rate that no plan beats, and its prices: how much it rises for each byte a second that pairs gain."""
+    found = collective_bounds_of(topology(_document(evidence, capacity_Bps, groups)), "all-reduce", 0)
+    return float(found.rate.rate_Bps or 0.0), found.prices()
 
 
-def planned(evidence: Evidence, capacity_Bps: Vector, groups: list[Candidate], preferred: Vector) -> Planned:
-    """Return a plan that uses the pairs with low `preferred` where that costs next to nothing."""
-    best = solve(evidence, capacity_Bps, groups)
-    order = np.argsort(preferred, kind="stable")
-    few, many = evidence.ranks, len(order)
-    plan = best
+def best(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> Planned:
+    """Return the plan for large vectors on what pairs and groups carry."""
+    made = plan(topology(_document(evidence, capacity_Bps, groups)), "packing", size_bytes=_SIZE_BYTES)
+    rate_Bps = made.rate or 0.0
+    loads = dict.fromkeys(evidence.pairs, 0.0)
+    for tree in made.trees():
+        for edge in (*tree.reduce(), *tree.broadcast()):
+            loads[int(edge.source), int(edge.target)] += tree.share * rate_Bps
+    return Planned(rate_Bps, evidence.vector(loads))
+
+
+def nearest(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared], length: Vector) -> Planned:
+    """Return a plan that leaves out the longest pairs, as far as that costs next to nothing.
+
+    Traffic that is not needed is not explained by the model either: short pairs cross few things. How many pairs are
+    left out is found by bisection, each step of which costs a bound.
+    """
+    most_Bps, _ = bound(evidence, capacity_Bps, groups)
+    order = np.argsort(length, kind="stable")
+    few, many = min(evidence.ranks, len(order)), len(order)
     while few < many:
         middle = (few + many) // 2
-        some = capacity_Bps * 1e-4
-        some[order[:middle]] = capacity_Bps[order[:middle]]
-        tried = solve(evidence, some, groups)
-        if tried.rate_Bps >= 0.98 * best.rate_Bps:
-            plan, many = tried, middle
+        if bound(evidence, _only(capacity_Bps, order[:middle]), groups)[0] >= _AS_GOOD * most_Bps:
+            many = middle
         else:
             few = middle + 1
-    return plan
+    return best(evidence, _only(capacity_Bps, order[:many]), groups)
+
+
+def _only(capacity_Bps: Vector, columns: Vector) -> Vector:
+    """Return the capacities of some pairs; the others keep next to nothing."""
+    kept = np.zeros(len(capacity_Bps))
+    kept[columns] = capacity_Bps[columns]
+    return kept
+
+
+def _document(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> Document:
+    """Return the full mesh of the workers, whose names are their ranks."""
+    least_Bps = _LEAST * float(capacity_Bps.max())
+    links = [
+        make_link(str(source), str(target), bandwidth_Bps=max(float(rate_Bps), least_Bps), latency_s=0.0)
+        for (source, target), rate_Bps in zip(evidence.pairs, capacity_Bps, strict=True)
+    ]
+    for number, group in enumerate(groups):
+        for column in np.flatnonzero(group.mask):
+            links[column].setdefault("shares", []).append(str(number))
+    shared = [{"name": str(number), "bandwidth_Bps": group.capacity_Bps} for number, group in enumerate(groups)]
+    nodes = [make_node(str(rank)) for rank in range(evidence.ranks)]
+    document = make_document("hypothesis", nodes, links)
+    return document | {"shared": shared} if shared else document
