@@ -234,6 +234,11 @@ class Link:
     overhead_s: Final[float]
     streams: Final[int | None]
 
+class SharedCapacity:
+    name: Final[str]
+    bandwidth_Bps: Final[float]
+    links: Final[list[int]]
+
 class LinkUse:
     source: Final[str]
     target: Final[str]

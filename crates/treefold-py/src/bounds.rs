@@ -128,7 +128,7 @@ impl CollectiveBounds {
     /// Return an array with a price for each link: the most by which the rate rises for each byte a second that the
     /// link gains.
     fn prices<'py>(&self, py: Python<'py>) -> Column<'py, f64> {
-        self.bounds.prices.clone().into_pyarray(py)
+        self.bounds.prices[..self.topology.links().len()].to_vec().into_pyarray(py)
     }
 
     /// Return the seconds that the collective takes at least for a vector of this size.

@@ -163,5 +163,5 @@ mod _core {
     #[pymodule_export]
     use super::trace::Trace;
     #[pymodule_export]
-    use super::trees::{Edge, Link, Node, Tree};
+    use super::trees::{Edge, Link, Node, SharedCapacity, Tree};
 }

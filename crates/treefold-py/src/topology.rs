@@ -13,7 +13,7 @@ use treefold::units::{Bandwidth, Time};
 
 use crate::bounds::Bounds;
 use crate::options::Whole;
-use crate::trees::{Link, Node, links, nodes};
+use crate::trees::{Link, Node, SharedCapacity, links, nodes, shared};
 use crate::values::{Pair, Quantity, read};
 use crate::{Column, core, html, raise};
 
@@ -169,6 +169,15 @@ impl Topology {
     ///     Link("GPU0" -> "GPU1", 16GB/s, 150ns)
     fn links(&self) -> Vec<Link> {
         links(&self.0)
+    }
+
+    /// List the capacities that several links share, such as caps of nodes.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("line:4").shared(), treefold.topology("full:3", node_cap="20GB/s").shared()[0].name
+    ///     ([], 'GPU0 egress')
+    fn shared(&self) -> Vec<SharedCapacity> {
+        shared(&self.0)
     }
 
     /// List all nodes, in the order of the file or generator.

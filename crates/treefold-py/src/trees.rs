@@ -182,6 +182,34 @@ pub struct Link {
     streams: Option<u16>,
 }
 
+/// A capacity that several links share, such as a conduit, an access line, or the network card of a node.
+///
+/// Example:
+///     >>> network = treefold.topology("full:3", node_cap="20GB/s")
+///     >>> network.shared()[0]
+///     SharedCapacity("GPU0 egress", 20GB/s, 2 links)
+#[pyclass(frozen, get_all, eq, module = "treefold")]
+#[derive(PartialEq)]
+#[allow(non_snake_case, reason = "units in names, as in Python")]
+pub struct SharedCapacity {
+    /// The name, which no other shared capacity of the network has.
+    name: String,
+    /// What all its links carry together at most, in bytes per second.
+    bandwidth_Bps: f64,
+    /// The places of its links in `Topology.links()`.
+    links: Vec<u32>,
+}
+
+/// Lists the shared capacities of a network.
+pub fn shared(network: &Topology) -> Vec<SharedCapacity> {
+    let listed = network.shared().iter().map(|shared| SharedCapacity {
+        name: shared.name.clone(),
+        bandwidth_Bps: shared.bandwidth.bytes_per_second(),
+        links: shared.links.iter().map(|link| link.0).collect(),
+    });
+    listed.collect()
+}
+
 /// Lists the nodes of a network in the order of its file or generator.
 pub fn nodes(network: &Topology) -> Vec<Node> {
     let ids = (0..network.nodes().len() as u32).map(|place| network.node_at(place));
@@ -224,6 +252,14 @@ impl Node {
             (false, None) => "relay".to_owned(),
         };
         format!("Node({:?}, {role})", self.name)
+    }
+}
+
+#[pymethods]
+impl SharedCapacity {
+    fn __repr__(&self) -> String {
+        let rate = treefold::units::format_bandwidth(self.bandwidth_Bps);
+        format!("SharedCapacity({:?}, {rate}, {} links)", self.name, self.links.len())
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Rates of all-reduces come from `bound/all_reduce.rs`; those of other collectives, and least times of any size, from
 //! `bound/collectives.rs`. Each bound knows what limits it (`bound/limit.rs`).
+//!
+//! Capacities that links share are rows of linear programs. Cuts and flows see them as links and switches as far as they
+//! can be such (`topology/expanded.rs`); where they cannot, a bound without a program is valid, and not exact.
 
 mod all_reduce;
 mod collectives;
@@ -58,12 +61,12 @@ const TOLERANCE: f64 = 1e-9;
 /// Returns the rate at which every rank can broadcast its block to all others at once, in bytes a second, as far as
 /// cuts limit it.
 pub(crate) fn all_gather_rate(topology: &Topology) -> f64 {
-    cut::all_gather_rate(topology).rate
+    cut::all_gather_rate(&topology.expanded().network).rate
 }
 
 /// Returns the rate at which a rank can broadcast to all others, in bytes a second, as far as cuts limit it.
 pub(crate) fn broadcast_rate(topology: &Topology, root: NodeId) -> f64 {
-    cut::broadcast_rate(topology, root).rate
+    cut::broadcast_rate(&topology.expanded().network, root).rate
 }
 
 /// Returns the rate that no all-reduce exceeds in which switches only forward, in bytes a second.

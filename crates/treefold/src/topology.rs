@@ -11,6 +11,7 @@ mod connectivity;
 mod correspondence;
 mod dragonfly;
 mod edit;
+mod expanded;
 mod fattree;
 mod generators;
 mod grid;
@@ -19,6 +20,7 @@ mod json;
 mod links;
 mod node;
 mod routing;
+mod shared;
 mod spec;
 mod streams;
 mod switched;
@@ -29,11 +31,13 @@ pub use crate::ids::{LinkId, NodeId};
 pub(crate) use build::check_name;
 pub(crate) use correspondence::Correspondence;
 pub use edit::{Directions, Ends};
+pub(crate) use expanded::Expanded;
 pub use generators::{GENERATORS, Generator, from_spec, is_spec};
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use node::{Abilities, Kind, Node, Position};
 pub use routing::Routes;
+pub use shared::Shared;
 pub use spec::Form;
 pub use streams::Streams;
 
@@ -150,6 +154,7 @@ pub struct Topology {
     /// The opposite link of each link: the k-th of the parallel links v -> u for the k-th of the parallel links u -> v.
     reverse: Vec<Option<LinkId>>,
     routes: Routes,
+    shared: shared::SharedCapacities,
 }
 
 /// Networks are equal if what they were built from is equal; everything else follows from it.
@@ -161,6 +166,7 @@ impl PartialEq for Topology {
             && self.ordered == other.ordered
             && self.nodes == other.nodes
             && self.links == other.links
+            && self.shared == other.shared
     }
 }
 

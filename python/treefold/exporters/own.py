@@ -20,6 +20,7 @@ _LINK_KEYS = {
     "latency_s": None,
     "overhead_s": 0,
     "streams": None,
+    "shares": [],
     "both_ways": False,
 }
 
@@ -29,6 +30,8 @@ def text(document: dict[str, Any]) -> str:
     parts = [f'"{key}": {_json(document[key])}' for key in ("format", "version", "name")]
     parts.append(f'"nodes": {_lines([_brief(node, _NODE_KEYS) for node in document["nodes"]])}')
     parts.append(f'"links": {_lines([_brief(link, _LINK_KEYS) for link in document["links"]])}')
+    if document.get("shared"):
+        parts.append(f'"shared": {_lines(document["shared"])}')
     parts += [f'"{key}": {_json(document[key])}' for key in ("ranks", "shape") if document.get(key) is not None]
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 

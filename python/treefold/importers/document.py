@@ -1,5 +1,6 @@
 """Builds the parts of a topology document."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Document = dict[str, Any]
@@ -35,9 +36,13 @@ def make_link(
     latency_s: float | None = None,
     overhead_s: float | None = None,
     streams: int | None = None,
+    shares: Sequence[str] = (),
     both_ways: bool = False,
 ) -> dict[str, Any]:
-    """Return a link of a document; values that are None are absent from it, but the overhead is then 0."""
+    """Return a link of a document; values that are None are absent from it, but the overhead is then 0.
+
+    `shares` has the names of the shared capacities that each direction of the link uses.
+    """
     link: dict[str, Any] = {"source": source, "target": target}
     if bandwidth_Bps is not None:
         link["bandwidth_Bps"] = bandwidth_Bps
@@ -45,12 +50,22 @@ def make_link(
         link["latency_s"] = latency_s
     if streams is not None:
         link["streams"] = streams
+    if shares:
+        link["shares"] = [*shares]
     return link | {"overhead_s": overhead_s or 0.0, "both_ways": both_ways}
 
 
-def make_document(name: str, nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> Document:
+def make_shared(name: str, bandwidth_Bps: float) -> dict[str, Any]:
+    """Return a shared capacity of a document: what all links whose `shares` name it carry together at most."""
+    return {"name": name, "bandwidth_Bps": bandwidth_Bps}
+
+
+def make_document(
+    name: str, nodes: list[dict[str, Any]], links: list[dict[str, Any]], shared: Sequence[dict[str, Any]] = ()
+) -> Document:
     """Return a document of the current version."""
-    return {"format": FORMAT, "version": VERSION, "name": name, "nodes": nodes, "links": links}
+    document = {"format": FORMAT, "version": VERSION, "name": name, "nodes": nodes, "links": links}
+    return document | ({"shared": [*shared]} if shared else {})
 
 
 def direction_count(link: dict[str, Any]) -> int:

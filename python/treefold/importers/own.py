@@ -8,17 +8,18 @@ from typing import Any
 from treefold.checks import guess, shown
 from treefold.files.problems import fail
 from treefold.files.reading import check_links, stem
-from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node
+from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node, make_shared
 from treefold.importers.positions import position_of
 from treefold.importers.values import Quantity, guess_word, measure, quantity, streams
 
-_KEYS = ("format", "version", "name", "nodes", "links", "ranks", "shape")
+_KEYS = ("format", "version", "name", "nodes", "links", "shared", "ranks", "shape")
 _NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
 _TEXTS = {
     "bandwidth": Quantity("bandwidth_Bps", "bandwidth", None, place="key"),
     "latency": Quantity("latency_s", "latency", None, place="key"),
 }
-_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "streams", "both_ways", *_TEXTS)
+_LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "streams", "shares", "both_ways", *_TEXTS)
+_SHARED_KEYS = ("name", "bandwidth_Bps", "bandwidth")
 _QUANTITIES = {
     "bandwidth_Bps": Quantity("bandwidth_Bps", "bandwidth_Bps", "B/s"),
     "latency_s": Quantity("latency_s", "latency_s", "s"),
@@ -43,7 +44,7 @@ def parse(content: dict[str, Any], where: str) -> Document:
     nodes = [_node(node, f"{where}: node {place}") for place, node in enumerate(content["nodes"])]
     links = [_link(link, f"{where}: link {place}") for place, link in enumerate(content["links"])]
     name = _name({"name": stem(where)} | content, "name", where)
-    return make_document(name, nodes, links) | _optional(content, where)
+    return make_document(name, nodes, links, _shared(content, where)) | _optional(content, where)
 
 
 def _check_version(version: object, where: str) -> None:
@@ -113,7 +114,36 @@ def _link(link: object, where: str) -> dict[str, Any]:
     _check_number(link, "streams", where)
     values["streams"] = streams(link.get("streams"), where)
     values |= {quantity.field: _text(link, key, where) for key, quantity in _TEXTS.items() if key in link}
+    values["shares"] = _shares(link, where)
     return make_link(source, target, **values, both_ways=_flag(link, "both_ways", where))
+
+
+def _shares(link: dict[str, Any], where: str) -> tuple[str, ...]:
+    names = link.get("shares", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise fail(where, f"'shares' must be a list of names of shared capacities, got {shown(names)}")
+    return tuple(names)
+
+
+def _shared(content: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the shared capacities of a file, each a name and a bandwidth."""
+    if "shared" not in content:
+        return []
+    _check_list(content, "shared", where)
+    return [_shared_capacity(each, f"{where}: shared capacity {place}") for place, each in enumerate(content["shared"])]
+
+
+def _shared_capacity(shared: object, where: str) -> dict[str, Any]:
+    if not isinstance(shared, dict):
+        example = '{"name": "conduit", "bandwidth": "10Gbit/s"}'
+        raise fail(where, f"must be an object such as {example}, got {shown(shared)}")
+    name = _name(shared, "name", where)
+    where = f"{where} ({shown(name)})"
+    _check_keys(shared, _SHARED_KEYS, where)
+    given = _text(shared, "bandwidth", where) if "bandwidth" in shared else _value(shared, "bandwidth_Bps", where)
+    if given is None:
+        raise fail(where, 'has no bandwidth; write one such as "bandwidth": "10Gbit/s"')
+    return make_shared(name, given)
 
 
 def _flag(part: dict[str, Any], key: str, where: str) -> bool:

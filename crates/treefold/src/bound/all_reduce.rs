@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::limit::Limit;
 use super::{Bound, TOLERANCE, cut, program, strength};
 use crate::search::BreadthFirst;
-use crate::topology::{Abilities, LinkId, NodeId, Topology};
+use crate::topology::{Abilities, Expanded, LinkId, NodeId, Topology};
 use crate::units::Bandwidth;
 
 /// The most ranks times links for which the strength is computed, which takes a few seconds.
@@ -50,30 +50,33 @@ pub(super) fn rates(topology: &Topology) -> Rates {
 
 /// Computes all rates, as far as that needs no linear program.
 pub(super) fn by_cuts(topology: &Topology) -> Rates {
+    let expanded = topology.expanded();
+    let topology = &expanded.network;
     let in_network = topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     if topology.ranks() < 2 {
         let two_phases = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
         let none = Limited::of_links(topology, two_phases, Limit::Links(Vec::new()));
         return Rates { two_phases, in_network: in_network.then(|| none.clone()), all_reduce: none };
     }
-    let two_phases = two_phases(topology);
+    let two_phases = two_phases(&expanded);
     let cut = least_cut(topology);
-    let all_reduce = all_reduce(topology, two_phases, cut.clone());
+    let all_reduce = all_reduce(topology, two_phases, cut.clone(), expanded.is_whole);
     let (rate, method, limit) = cut;
     let exact = rate <= all_reduce.bound.rate.bytes_per_second() * (1.0 + TOLERANCE) && all_reduce.bound.exact
-        || in_network && rate <= rate_of_planes(topology) * (1.0 + TOLERANCE);
+        || in_network && expanded.is_whole && rate <= rate_of_planes(topology) * (1.0 + TOLERANCE);
     let bound = Bound { rate: Bandwidth::known(rate), exact, method };
     Rates { two_phases, all_reduce, in_network: in_network.then_some(Limited::of_links(topology, bound, limit)) }
 }
 
 /// Computes (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. It is not exact where
 /// a switch can receive more than it can send, or the reverse: cuts do not see that the difference is wasted.
-fn two_phases(topology: &Topology) -> Bound {
+fn two_phases(expanded: &Expanded) -> Bound {
+    let topology = &expanded.network;
     let gather = cut::all_gather_rate(topology);
     let scatter = if topology.is_symmetric() { gather.rate } else { cut::all_gather_rate(&topology.transposed()).rate };
     Bound {
         rate: Bandwidth::known(f64::from(topology.ranks()) / (1.0 / gather.rate + 1.0 / scatter)),
-        exact: gather.is_exact && is_balanced(topology),
+        exact: gather.is_exact && expanded.is_whole && is_balanced(topology),
         method: if gather.is_exact { "minimum cuts" } else { "cuts of single ranks" },
     }
 }
@@ -87,8 +90,9 @@ pub(super) fn is_balanced(topology: &Topology) -> bool {
     topology.node_ids().skip(topology.ranks() as usize).all(balanced)
 }
 
-/// Computes (b): from below by `two_phases` where that is exact, from above by the cheap bounds and the strength.
-fn all_reduce(topology: &Topology, two_phases: Bound, cut: Found) -> Limited {
+/// Computes (b): from below by `two_phases` where that is exact, from above by the cheap bounds and the strength. It is
+/// not exact if these do not see all that links share.
+fn all_reduce(topology: &Topology, two_phases: Bound, cut: Found, sees_all: bool) -> Limited {
     let capacity = ranks_capacity(topology);
     let (cheap, method, limit) = if cut.0 < capacity.0 { cut } else { capacity };
     let reached = |rate: f64| two_phases.exact && rate <= two_phases.rate.bytes_per_second() * (1.0 + TOLERANCE);
@@ -103,7 +107,7 @@ fn all_reduce(topology: &Topology, two_phases: Bound, cut: Found) -> Limited {
     // Where no partition is weaker than the cheap bound, the strength is that bound, and its partition is any.
     let is_weaker = strength < cheap * (1.0 - TOLERANCE);
     let (rate, method, limit) = if is_weaker { (strength, "graph strength", parts) } else { (cheap, method, limit) };
-    let exact = (topology.is_direct() && topology.is_symmetric()) || reached(rate);
+    let exact = sees_all && ((topology.is_direct() && topology.is_symmetric()) || reached(rate));
     Limited::of_links(topology, Bound { rate: Bandwidth::known(rate), exact, method }, limit)
 }
 

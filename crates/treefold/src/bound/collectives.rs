@@ -96,14 +96,18 @@ impl CollectiveBounds {
             let nothing = Limited::of_links(topology, rate, Limit::Links(Vec::new()));
             return Self::new_of(nothing, Time::ZERO, Vec::new());
         }
-        let transposed = || topology.transposed();
-        match kind {
+        let expanded = topology.expanded();
+        let transposed = || expanded.network.transposed();
+        let topology = &expanded.network;
+        let mut bounds = match kind {
             Kind::AllGather => Self::of_all_gather(topology, false),
             Kind::ReduceScatter => Self::of_all_gather(&transposed(), true),
             Kind::Broadcast(root) => Self::of_broadcast(topology, root, false),
             Kind::Reduce(root) => Self::of_broadcast(&transposed(), root, true),
             Kind::AllToAll(blocks) => Self::of_all_to_all(topology, blocks.as_deref()),
-        }
+        };
+        bounds.rate.exact &= expanded.is_whole;
+        bounds
     }
 
     fn of_all_gather(topology: &Topology, is_reverse: bool) -> Self {
@@ -152,6 +156,7 @@ impl CollectiveBounds {
         if topology.ranks() < 2 {
             return Self::new_of(rate, Time::ZERO, Vec::new());
         }
+        let topology = &topology.expanded().network;
         let far = far_pairs(topology);
         let farthest = far.first().map_or(Time::ZERO, |&(time, ..)| time);
         Self { idle: latency::least_use(topology), ..Self::new_of(rate, farthest, flows_between(topology, &far)) }

@@ -31,9 +31,9 @@ const DEAR: f64 = 0.01;
 impl Limit {
     /// Returns the links that are worth most of what all links can carry at these prices of a byte, the dearest first.
     pub(super) fn of_prices(topology: &Topology, prices: &[f64]) -> Self {
-        let worth = |link: LinkId| prices[link] * topology.link(link).bandwidth.bytes_per_second();
-        let dearest = topology.link_ids().map(worth).fold(0.0, f64::max);
-        let mut dear: Vec<LinkId> = topology.link_ids().filter(|&link| worth(link) > DEAR * dearest).collect();
+        let worth = |link: LinkId| prices[link] * topology.bandwidth(link).bytes_per_second();
+        let dearest = topology.capacity_ids().map(worth).fold(0.0, f64::max);
+        let mut dear: Vec<LinkId> = topology.capacity_ids().filter(|&link| worth(link) > DEAR * dearest).collect();
         dear.sort_by(|&a, &b| worth(b).total_cmp(&worth(a)).then(a.cmp(&b)));
         Self::Links(dear)
     }

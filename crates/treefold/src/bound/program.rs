@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cut::{Links, find_cuts};
 use super::limit::Limit;
 use crate::linear::{Program, Row};
-use crate::topology::{NodeId, Topology};
+use crate::topology::{LinkId, NodeId, Topology};
 
 /// The most ranks times links for which the program is solved.
 const MAX_WORK: usize = 1 << 21;
@@ -61,12 +61,12 @@ pub(super) fn solve(topology: &Topology, bound: f64, with_switches: bool) -> Opt
     }
     let network = Scaled::new(topology, bound, with_switches);
     let mut cuts = Cuts::new(&network);
-    let (mut upper, mut lower, mut prices) = (1.0f64, 0.0f64, vec![0.0; network.ends.len()]);
+    let (mut upper, mut lower, mut prices) = (1.0f64, 0.0f64, vec![0.0; topology.num_capacities()]);
     for _ in 0..MOST_ROUNDS {
         let solution = cuts.program.solve();
         let proven = cuts.dual_bound(&solution.prices);
         if proven < upper {
-            (upper, prices) = (proven, cuts.prices_of_links(&network, &solution.prices));
+            (upper, prices) = (proven, cuts.prices(&network, &solution.prices));
         }
         let (total, is_new) = cuts.separate(&solution.values);
         lower = lower.max(total);
@@ -74,15 +74,16 @@ pub(super) fn solve(topology: &Topology, bound: f64, with_switches: bool) -> Opt
             break;
         }
     }
-    let price_of: BTreeMap<_, _> = network.ends.iter().zip(prices).collect();
-    let prices: Vec<f64> = topology.links().iter().map(|link| price_of[&(link.source, link.target)]).collect();
     Some(Proven { upper: upper * bound, lower: lower * bound, limit: Limit::of_prices(topology, &prices), prices })
 }
 
-/// A network with parallel links joined, and with capacities as fractions of the bound known before.
+/// A network with parallel links joined that share the same, and with capacities as fractions of the bound known before.
 struct Scaled {
     ranks: usize,
     nodes: usize,
+    /// The joined link of each link.
+    joined: Vec<usize>,
+    shared: Vec<Shared>,
     ends: Vec<(NodeId, NodeId)>,
     capacity: Vec<f64>,
     /// The most that each link needs for broadcasts, and for reductions.
@@ -94,15 +95,54 @@ struct Scaled {
     passes: [Vec<bool>; 2],
 }
 
+/// A capacity that links share.
+struct Shared {
+    /// The joined links, each once.
+    links: Vec<usize>,
+    capacity: f64,
+    /// The number of the shared capacity over the opposite links.
+    opposite: Option<usize>,
+}
+
+/// Links between the same nodes that share the same.
+type Joined = (NodeId, NodeId, Vec<LinkId>);
+
+/// Returns what links are joined with `link`, or with its opposite one.
+fn joined_with(topology: &Topology, link: LinkId) -> Joined {
+    (topology.link(link).source, topology.link(link).target, topology.shared_by(link).to_vec())
+}
+
+fn opposite(topology: &Topology, (source, target, shared): &Joined) -> Option<Joined> {
+    let mut back = shared.iter().map(|&shared| topology.opposite(shared)).collect::<Option<Vec<LinkId>>>()?;
+    back.sort_unstable();
+    Some((*target, *source, back))
+}
+
+impl Shared {
+    fn all(topology: &Topology, bound: f64, joined: &[usize]) -> Vec<Self> {
+        let links = topology.links().len();
+        let shared = topology.capacity_ids().skip(links).zip(topology.shared());
+        let scaled = |(id, shared): (LinkId, &crate::topology::Shared)| {
+            let members: BTreeSet<usize> = shared.links.iter().map(|&link| joined[link.index()]).collect();
+            let opposite = topology.opposite(id).map(|back| back.index() - links);
+            let capacity = shared.bandwidth.bytes_per_second() / bound;
+            Self { links: members.into_iter().collect(), capacity, opposite }
+        };
+        shared.map(scaled).collect()
+    }
+}
+
 impl Scaled {
     fn new(topology: &Topology, bound: f64, with_switches: bool) -> Self {
         let ranks = topology.ranks() as usize;
-        let mut joined: BTreeMap<(NodeId, NodeId), f64> = BTreeMap::new();
-        for link in topology.links() {
-            *joined.entry((link.source, link.target)).or_default() += link.bandwidth.bytes_per_second() / bound;
+        let mut joined: BTreeMap<Joined, f64> = BTreeMap::new();
+        for (id, link) in topology.link_ids().zip(topology.links()) {
+            *joined.entry(joined_with(topology, id)).or_default() += link.bandwidth.bytes_per_second() / bound;
         }
-        let place: BTreeMap<_, _> = joined.keys().enumerate().map(|(place, &ends)| (ends, place)).collect();
-        let reverse = joined.keys().map(|&(source, target)| place.get(&(target, source)).copied()).collect();
+        let place: BTreeMap<&Joined, usize> = joined.keys().enumerate().map(|(place, key)| (key, place)).collect();
+        let reverse = joined.keys().map(|key| place.get(&opposite(topology, key)?).copied()).collect();
+        let joined_link: Vec<usize> = topology.link_ids().map(|id| place[&joined_with(topology, id)]).collect();
+        let shared = Shared::all(topology, bound, &joined_link);
         let able = topology.nodes().iter().map(|node| node.abilities());
         let able = able.map(|able| [able.multicasts, able.reduces].map(|able| able && with_switches));
         let relays = able.enumerate().map(|(node, able)| able.map(|able| node >= ranks && !able));
@@ -110,7 +150,8 @@ impl Scaled {
         // A node that can copy needs everything once; others need a copy for every other rank.
         let needs = |copies: bool| if copies { ranks as f64 - 1.0 } else { 1.0 };
         let capped = |capacity: f64, needs: f64| capacity.min(needs);
-        let (ends, capacity): (Vec<_>, Vec<_>) = joined.into_iter().unzip();
+        let (ends, capacity): (Vec<_>, Vec<_>) =
+            joined.into_iter().map(|((source, target, _), capacity)| ((source, target), capacity)).unzip();
         let broadcasts = ends.iter().map(|&(_, target)| needs(of_broadcasts[target]));
         let reductions = ends.iter().map(|&(source, _)| needs(of_reductions[source]));
         let most: Vec<(f64, f64)> = broadcasts.zip(reductions).collect();
@@ -121,14 +162,17 @@ impl Scaled {
         };
         let most = [of(|most| most.0), of(|most| most.1)];
         let nodes = topology.nodes().len();
-        Self { ranks, nodes, ends, most, reverse, passes: [of_broadcasts, of_reductions], capacity }
+        let passes = [of_broadcasts, of_reductions];
+        Self { ranks, nodes, joined: joined_link, shared, ends, most, reverse, passes, capacity }
     }
 
     /// Returns whether both directions are alike, so that reductions are broadcasts in the opposite direction.
     fn is_mirrored(&self) -> bool {
         let alike =
             |(link, back): (usize, &Option<usize>)| back.is_some_and(|back| self.capacity[link] == self.capacity[back]);
-        self.passes[0] == self.passes[1] && self.reverse.iter().enumerate().all(alike)
+        self.passes[0] == self.passes[1]
+            && self.reverse.iter().enumerate().all(alike)
+            && self.shared.iter().all(|shared| shared.opposite.is_some())
     }
 
     /// Lists the links whose capacity has a row in the program; mirrored links share one.
@@ -136,6 +180,13 @@ impl Scaled {
         let is_mirrored = self.is_mirrored();
         let has_row = |&link: &usize| !is_mirrored || self.reverse[link].is_some_and(|back| link < back);
         (0..self.ends.len()).filter(has_row).collect()
+    }
+
+    /// Lists what links share and has a row in the program, by number; opposite ones share one row.
+    fn shared_with_rows(&self) -> Vec<usize> {
+        let is_mirrored = self.is_mirrored();
+        let has_row = |&shared: &usize| !is_mirrored || self.shared[shared].opposite.is_some_and(|back| shared <= back);
+        (0..self.shared.len()).filter(has_row).collect()
     }
 
     /// Returns whether each node may be a root.
@@ -188,6 +239,13 @@ impl Cuts {
         rows.extend(network.links_with_rows().into_iter().map(|link| {
             let entries = vec![(broadcasts[link], 1.0), (reductions[link], 1.0)];
             Row { lower: f64::NEG_INFINITY, upper: network.capacity[link], entries }
+        }));
+        rows.extend(network.shared_with_rows().into_iter().map(|shared| {
+            let Shared { links, capacity, .. } = &network.shared[shared];
+            let both = links.iter().flat_map(|&link| [broadcasts[link], reductions[link]]);
+            let mut entries: BTreeMap<usize, f64> = BTreeMap::new();
+            both.for_each(|column| *entries.entry(column).or_default() += 1.0);
+            Row { lower: f64::NEG_INFINITY, upper: *capacity, entries: entries.into_iter().collect() }
         }));
         let half = |ends: Vec<(NodeId, NodeId)>, columns: Vec<usize>, passes: &Vec<bool>| Half {
             ends,
@@ -274,9 +332,22 @@ impl Cuts {
         (reduced, sides)
     }
 
-    /// Returns for each link the most by which the bound of these prices rises with its capacity, which limits a row
-    /// and the columns of the link. Mirrored links share both.
-    fn prices_of_links(&self, network: &Scaled, rows: &[f64]) -> Vec<f64> {
+    /// Returns for each link, and behind the links for each shared capacity, the most by which the bound of these prices
+    /// rises with it, which limits a row and the columns of the link. Mirrored ones share both.
+    fn prices(&self, network: &Scaled, rows: &[f64]) -> Vec<f64> {
+        let of_joined = self.prices_of_joined(network, rows);
+        let mut of_shared = vec![0.0; network.shared.len()];
+        let first = 1 + network.links_with_rows().len();
+        for (shared, price) in network.shared_with_rows().into_iter().zip(&rows[first..]) {
+            let back = network.shared[shared].opposite.filter(|&back| network.is_mirrored() && back != shared);
+            let both = [Some(shared), back].into_iter().flatten();
+            let share = (-price).max(0.0) / both.clone().count() as f64;
+            both.for_each(|shared| of_shared[shared] = share);
+        }
+        network.joined.iter().map(|&link| of_joined[link]).chain(of_shared).collect()
+    }
+
+    fn prices_of_joined(&self, network: &Scaled, rows: &[f64]) -> Vec<f64> {
         let (reduced, _) = self.reduced(rows);
         let mut prices = vec![0.0; network.ends.len()];
         let is_mirrored = network.is_mirrored();

@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 
 use super::ordered::OrderedPhase;
-use super::pipeline::{TreePipeline, drafted, route_latency};
+use super::pipeline::{TreePipeline, drafted, largest_overhead, route_latency};
 use super::{Draft, LaneRoutes, LinkLoads, Message, Pace, Phase, Walkable, for_each_step};
 use crate::topology::Topology;
 use crate::units::{Bytes, Seconds};
@@ -113,16 +113,16 @@ impl Profile {
     }
 
     fn add_steps(&mut self, plan: &Draft, phase: &Phase, routes: &LaneRoutes) {
-        let mut demand = vec![Demand::default(); plan.topology.links().len()];
+        let mut demand = vec![Demand::default(); plan.topology.num_capacities()];
         for_each_step(plan, phase, |_, messages| {
             for message in messages {
-                for &link in routes.of(message.lane) {
+                for &link in routes.capacities(message.lane) {
                     demand[link].units += message.units;
                     demand[link].messages += 1;
                 }
             }
             let lines = envelope(plan, messages, routes, &demand);
-            for &link in messages.iter().flat_map(|message| routes.of(message.lane)) {
+            for &link in messages.iter().flat_map(|message| routes.capacities(message.lane)) {
                 demand[link] = Demand::default();
             }
             match self.steps.last_mut() {
@@ -133,12 +133,9 @@ impl Profile {
     }
 }
 
-/// Returns the seconds a byte of the vector for which each link is busy.
+/// Returns the seconds a byte of the vector for which each link and each shared capacity is busy.
 fn busy(plan: &Draft, routes: &LaneRoutes) -> Vec<f64> {
-    let loads = LinkLoads::of(plan, routes).0;
-    let seconds =
-        |(load, link): (u64, &crate::topology::Link)| link.bandwidth.seconds_for(load as f64 / plan.units as f64).get();
-    loads.into_iter().zip(plan.topology.links()).map(seconds).collect()
+    LinkLoads::of(plan, routes).seconds(&plan.topology, plan.units)
 }
 
 /// Returns the lines of which each is the largest for some size.
@@ -149,11 +146,13 @@ fn envelope(plan: &Draft, messages: &[Message], routes: &LaneRoutes, demand: &[D
     for message in messages {
         let route = routes.of(message.lane);
         let latency = route_latency(topology, route);
-        for &id in route {
-            let (link, Demand { units, messages }) = (topology.link(id), demand[id]);
+        let own = largest_overhead(topology, route);
+        for &id in routes.capacities(message.lane) {
+            let Demand { units, messages } = demand[id];
+            let overhead = if topology.as_shared(id).is_some() { own } else { topology.link(id).overhead.seconds() };
             let line = Line {
-                latency: latency + f64::from(messages - 1) * link.overhead.seconds(),
-                slope: link.bandwidth.seconds_for(units as f64 / plan.units as f64).get(),
+                latency: latency + f64::from(messages - 1) * overhead,
+                slope: topology.bandwidth(id).seconds_for(units as f64 / plan.units as f64).get(),
             };
             if seen.insert((line.latency.to_bits(), line.slope.to_bits())) {
                 lines.push(line);

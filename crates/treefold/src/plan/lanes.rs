@@ -264,7 +264,10 @@ fn reversed(topology: &Topology, links: &[LinkId]) -> Option<Vec<LinkId>> {
 /// The links of every lane in both directions, found once, because simulators and checks walk them many times.
 pub struct LaneRoutes {
     first: Vec<u32>,
-    links: Vec<LinkId>,
+    /// The links of each route, and behind them what these share.
+    capacities: Vec<LinkId>,
+    /// The end of each route's links among `capacities`; empty if no links share anything.
+    end: Vec<u32>,
 }
 
 impl LaneRoutes {
@@ -288,7 +291,7 @@ impl LaneRoutes {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn new(topology: &Topology, lanes: &Lanes) -> Self {
-        let mut routes = Self { first: vec![0], links: Vec::new() };
+        let mut routes = Self { first: vec![0], capacities: Vec::new(), end: Vec::new() };
         for lane in lanes.ids() {
             routes.append(topology, lanes, LaneRef::new(lane, false));
             routes.append(topology, lanes, LaneRef::new(lane, true));
@@ -298,11 +301,26 @@ impl LaneRoutes {
 
     /// Returns the links that `lane` takes, in order.
     pub fn of(&self, lane: LaneRef) -> &[LinkId] {
-        &self.links[self.first[lane.index()] as usize..self.first[lane.index() + 1] as usize]
+        let end = if self.end.is_empty() { self.first[lane.index() + 1] } else { self.end[lane.index()] };
+        &self.capacities[self.first[lane.index()] as usize..end as usize]
+    }
+
+    /// Returns the numbers of what a message on `lane` occupies: the links that it takes, in order, and behind them
+    /// what these share, as often as links of the route share it.
+    pub fn capacities(&self, lane: LaneRef) -> &[LinkId] {
+        &self.capacities[self.first[lane.index()] as usize..self.first[lane.index() + 1] as usize]
     }
 
     fn append(&mut self, topology: &Topology, lanes: &Lanes, lane: LaneRef) {
-        lanes.append_route(topology, lane, &mut self.links);
-        self.first.push(self.links.len() as u32);
+        let start = self.capacities.len();
+        lanes.append_route(topology, lane, &mut self.capacities);
+        if !topology.shared().is_empty() {
+            let end = self.capacities.len();
+            self.end.push(end as u32);
+            for at in start..end {
+                self.capacities.extend_from_slice(topology.shared_by(self.capacities[at]));
+            }
+        }
+        self.first.push(self.capacities.len() as u32);
     }
 }

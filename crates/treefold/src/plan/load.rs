@@ -1,10 +1,10 @@
-//! The load of each link under a plan, and the shape of its trees.
+//! The load of each link and each shared capacity under a plan, and the shape of its trees.
 
 use super::{Direction, Draft, LaneRoutes, Plan};
-use crate::topology::{Link, LinkId, Topology};
+use crate::topology::{LinkId, Topology};
 use crate::units::Bandwidth;
 
-/// The units of the vector that each link carries over the whole plan.
+/// The units of the vector that each link carries over the whole plan, and behind the links each shared capacity.
 pub struct LinkLoads(pub Vec<u64>);
 
 /// The heights and fanouts of a plan's trees.
@@ -28,10 +28,10 @@ impl LinkLoads {
 
     /// Adds up the units of what a planner has drafted.
     pub(super) fn of(plan: &Draft, routes: &LaneRoutes) -> Self {
-        let mut loads = vec![0; plan.topology.links().len()];
+        let mut loads = vec![0; plan.topology.num_capacities()];
         for phase in &plan.phases {
             plan.visit_transfers(phase, |_, message| {
-                for &link in routes.of(message.lane) {
+                for &link in routes.capacities(message.lane) {
                     loads[link] += message.units;
                 }
             });
@@ -39,10 +39,10 @@ impl LinkLoads {
         Self(loads)
     }
 
-    /// Returns the seconds that each link takes for a byte of the vector.
-    fn seconds(&self, topology: &Topology, units: u64) -> Vec<f64> {
-        let seconds = |(load, link): (&u64, &Link)| link.bandwidth.seconds_for(*load as f64 / units as f64).get();
-        self.0.iter().zip(topology.links()).map(seconds).collect()
+    /// Returns the seconds that each link and each shared capacity takes for a byte of the vector.
+    pub(super) fn seconds(&self, topology: &Topology, units: u64) -> Vec<f64> {
+        let seconds = |(load, bandwidth): (&u64, Bandwidth)| bandwidth.seconds_for(*load as f64 / units as f64).get();
+        self.0.iter().zip(topology.bandwidths()).map(seconds).collect()
     }
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn busiest_of(loads: &[f64]) -> Vec<LinkId> {
 const ALIKE: f64 = 1e-3;
 
 impl Plan {
-    /// Returns the rate to which the algbw of large vectors tends: the inverse of the longest time that a link needs
-    /// for each byte of the vector. It is `None` when nothing is sent.
+    /// Returns the rate to which the algbw of large vectors tends: the inverse of the longest time that a link or a
+    /// shared capacity needs for each byte of the vector. It is `None` when nothing is sent.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Plan {
         (most > 0.0).then(|| Bandwidth::known(1.0 / most))
     }
 
-    /// Returns the links that limit the rate, all that are within 0.1 % of the busiest; none when nothing is sent.
+    /// Returns the links and shared capacities that limit the rate, all that are within 0.1 % of the busiest; none when nothing is sent.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Plan {
         busiest_of(&self.seconds_of_links())
     }
 
-    /// Returns the seconds that each link takes for a byte of the vector.
+    /// Returns the seconds that each link and each shared capacity takes for a byte of the vector.
     fn seconds_of_links(&self) -> Vec<f64> {
         let routes = LaneRoutes::new(&self.topology, &self.lanes);
         LinkLoads::new(self, &routes).seconds(&self.topology, self.units)

@@ -7,15 +7,15 @@
 
 use std::sync::Arc;
 
-use super::pipeline::{seconds_behind, seconds_on};
-use super::{Direction, Draft, Edge, LaneRoutes, Phase, Step, for_each_message, step_number};
+use super::pipeline::{occupy, seconds_behind, seconds_on};
+use super::{Direction, Draft, Edge, LaneRef, LaneRoutes, Phase, Step, for_each_message, step_number};
 use crate::topology::{LinkId, Topology};
 use crate::units::Bytes;
 
 /// A message of an ordered phase.
 struct Message {
     step: u16,
-    /// The links of its route, as a range of all.
+    /// The links of its route and what they share, as a range of all.
     links: std::ops::Range<u32>,
     /// The messages that bring its data, as a range of all.
     after: std::ops::Range<u32>,
@@ -25,7 +25,7 @@ struct Message {
 /// The messages of an ordered phase in an order in which each stands behind those that it waits for.
 pub(super) struct OrderedPhase {
     messages: Vec<Message>,
-    links: Vec<LinkId>,
+    capacities: Vec<LinkId>,
     after: Vec<u32>,
     units: u64,
     topology: Arc<Topology>,
@@ -34,13 +34,13 @@ pub(super) struct OrderedPhase {
 impl OrderedPhase {
     /// Lists the messages of a phase.
     pub fn new(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Self {
-        let (messages, links, after) = (Vec::new(), Vec::new(), Vec::new());
-        let mut listed = Self { messages, links, after, units: plan.units, topology: Arc::clone(&plan.topology) };
+        let (messages, capacities, after) = (Vec::new(), Vec::new(), Vec::new());
+        let mut listed = Self { messages, capacities, after, units: plan.units, topology: Arc::clone(&plan.topology) };
         if let Some(sums) = plan.equal_sums(phase) {
             for message in &sums.messages {
                 let after: Vec<u32> = sums.sums[message.sum].parts.iter().map(|part| part.0).collect();
                 let units = plan.trees[message.tree].units();
-                listed.add(routes.of(message.edge.lane), message.edge.step, units, &after);
+                listed.add(routes, message.edge.lane, message.edge.step, units, &after);
             }
             return listed;
         }
@@ -53,7 +53,7 @@ impl OrderedPhase {
                 let below = if is_personalized { plan.shares_below(tree.root, &edges) } else { vec![1; edges.len()] };
                 for_each_message(&edges, direction, &mut into, |place, after| {
                     let units = below[place] * tree.units();
-                    listed.add(routes.of(edges[place].lane), edges[place].step, units, after)
+                    listed.add(routes, edges[place].lane, edges[place].step, units, after)
                 });
             }
         }
@@ -61,11 +61,11 @@ impl OrderedPhase {
     }
 
     /// Adds a message; returns its number.
-    fn add(&mut self, route: &[LinkId], step: Option<Step>, units: u64, after: &[u32]) -> u32 {
-        let firsts = (self.links.len() as u32, self.after.len() as u32);
-        self.links.extend_from_slice(route);
+    fn add(&mut self, routes: &LaneRoutes, lane: LaneRef, step: Option<Step>, units: u64, after: &[u32]) -> u32 {
+        let firsts = (self.capacities.len() as u32, self.after.len() as u32);
+        self.capacities.extend_from_slice(routes.capacities(lane));
         self.after.extend_from_slice(after);
-        let (links, after) = (firsts.0..self.links.len() as u32, firsts.1..self.after.len() as u32);
+        let (links, after) = (firsts.0..self.capacities.len() as u32, firsts.1..self.after.len() as u32);
         self.messages.push(Message { step: step_number(step), links, after, units });
         self.messages.len() as u32 - 1
     }
@@ -74,17 +74,17 @@ impl OrderedPhase {
     pub fn seconds(&self, size: Bytes) -> f64 {
         let mut order: Vec<usize> = (0..self.messages.len()).collect();
         order.sort_by_key(|&number| self.messages[number].step);
-        let mut free = vec![0.0f64; self.topology.links().len()];
+        let mut free = vec![0.0f64; self.topology.num_capacities()];
         let mut arrival = vec![0.0f64; self.messages.len()];
         for number in order {
             let message = &self.messages[number];
             let after = message.after.start as usize..message.after.end as usize;
-            let route = &self.links[message.links.start as usize..message.links.end as usize];
+            let route = &self.capacities[message.links.start as usize..message.links.end as usize];
             let ready = self.after[after].iter().map(|&before| arrival[before as usize]).fold(0.0, f64::max);
             let start = route.iter().map(|&link| free[link]).fold(ready, f64::max);
             let bytes = size.get() as f64 * message.units as f64 / self.units as f64;
             let busy = seconds_on(&self.topology, route, bytes);
-            route.iter().for_each(|&link| free[link] = start + busy);
+            occupy(&self.topology, route, bytes, start, &mut free);
             arrival[number] = start + busy + seconds_behind(&self.topology, route, bytes, busy);
         }
         arrival.into_iter().fold(0.0, f64::max)

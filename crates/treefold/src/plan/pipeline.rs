@@ -157,7 +157,7 @@ fn chunked_transfers(plan: &Draft, phase: &Phase, tree: &Tree, size: Bytes) -> u
     }
 }
 
-/// The load that all transfers of a phase together put on each link: units of the vector, and seconds of overheads.
+/// The load that all transfers of a phase together put on each link and each shared capacity: units of the vector, and seconds of overheads.
 struct Demand {
     units: Vec<u64>,
     overheads: Vec<f64>,
@@ -165,19 +165,19 @@ struct Demand {
     seconds_per_byte: Option<f64>,
 }
 
-/// Returns the seconds a byte of the vector that the busiest link needs for all that `phase` puts on it.
+/// Returns the seconds a byte of the vector that the busiest link or shared capacity needs for all that `phase` puts on
+/// it.
 pub(crate) fn busiest(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> f64 {
     Demand::new(plan, phase, routes).busiest(plan)
 }
 
 impl Demand {
     fn new(plan: &Draft, phase: &Phase, routes: &LaneRoutes) -> Self {
-        let links = plan.topology.links().len();
-        let mut demand = Self { units: vec![0; links], overheads: vec![0.0; links], seconds_per_byte: None };
+        let capacities = plan.topology.num_capacities();
+        let mut demand = Self { units: vec![0; capacities], overheads: vec![0.0; capacities], seconds_per_byte: None };
         plan.visit_transfers(phase, |_, message| {
-            let route = routes.of(message.lane);
-            let overhead = largest_overhead(&plan.topology, route);
-            for &link in route {
+            let overhead = largest_overhead(&plan.topology, routes.of(message.lane));
+            for &link in routes.capacities(message.lane) {
                 demand.units[link] += message.units;
                 demand.overheads[link] += overhead;
             }
@@ -190,8 +190,8 @@ impl Demand {
 
     fn busiest(&self, plan: &Draft) -> f64 {
         let part = |units: u64| units as f64 / plan.units as f64;
-        let seconds =
-            self.units.iter().zip(plan.topology.links()).map(|(&units, link)| link.bandwidth.seconds_for(part(units)));
+        let loads = self.units.iter().zip(plan.topology.bandwidths());
+        let seconds = loads.map(|(&units, bandwidth)| bandwidth.seconds_for(part(units)));
         seconds.max().unwrap_or_default().get()
     }
 }
@@ -261,9 +261,9 @@ impl EdgeCost {
         let route = routes.of(lane);
         let own = largest_overhead(topology, route);
         let mut cost = Self { latency: route_latency(topology, route), drain: 0.0, overhead: own };
-        for &id in route {
+        for &id in routes.capacities(lane) {
             let part = demand.units[id] as f64 / plan.units as f64;
-            cost.drain = cost.drain.max(topology.link(id).bandwidth.seconds_for(part).get());
+            cost.drain = cost.drain.max(topology.bandwidth(id).seconds_for(part).get());
         }
         match demand.seconds_per_byte {
             // Paced trees leave each other their time on a link.
@@ -281,7 +281,7 @@ impl EdgeCost {
 
 /// Returns the seconds for which a message occupies each link of its route besides its bytes: the overhead of the link
 /// with the largest one.
-fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
+pub(super) fn largest_overhead(topology: &Topology, route: &[LinkId]) -> f64 {
     route.iter().map(|&id| topology.link(id).overhead.seconds()).fold(0.0, f64::max)
 }
 
@@ -292,22 +292,46 @@ pub(crate) fn route_latency(topology: &Topology, route: &[LinkId]) -> f64 {
 }
 
 /// Returns the seconds for which a message of `bytes` occupies its route: as many as the slowest link needs for them
-/// and its overhead.
-pub(crate) fn seconds_on(topology: &Topology, route: &[LinkId], bytes: f64) -> f64 {
-    let of_link = |&link: &LinkId| {
-        let link = topology.link(link);
-        link.overhead.seconds() + link.bandwidth.seconds_for(bytes).get()
+/// and its overhead, or what links share for them, as often as they share it.
+pub(crate) fn seconds_on(topology: &Topology, capacities: &[LinkId], bytes: f64) -> f64 {
+    let of_each = |&id: &LinkId| match topology.as_shared(id) {
+        Some(shared) => times(capacities, id) * shared.bandwidth.seconds_for(bytes).get(),
+        None => topology.link(id).overhead.seconds() + topology.bandwidth(id).seconds_for(bytes).get(),
     };
-    route.iter().map(of_link).fold(0.0, f64::max)
+    capacities.iter().map(of_each).fold(0.0, f64::max)
+}
+
+/// Notes in `free` until when a message of `bytes` that starts at a time occupies its route, all links of it for as long
+/// as the slowest; and what links share for no longer than it needs itself, so that other links go on sharing it.
+pub(crate) fn occupy(topology: &Topology, capacities: &[LinkId], bytes: f64, start: f64, free: &mut [f64]) {
+    let busy = seconds_on(topology, capacities, bytes);
+    for &id in capacities {
+        free[id] = match topology.as_shared(id) {
+            Some(shared) => free[id].max(start) + shared.bandwidth.seconds_for(bytes).get(),
+            None => start + busy,
+        };
+    }
+}
+
+/// Returns how often a route occupies a capacity.
+fn times(capacities: &[LinkId], id: LinkId) -> f64 {
+    capacities.iter().filter(|&&other| other == id).count() as f64
+}
+
+/// Returns the bandwidth that one message on a route has: that of its slowest link, or its part of what links share.
+pub(crate) fn bandwidth_of(topology: &Topology, capacities: &[LinkId]) -> f64 {
+    let of_each = |&id: &LinkId| topology.bandwidth(id).bytes_per_second() / times(capacities, id);
+    capacities.iter().map(of_each).fold(f64::INFINITY, f64::min)
 }
 
 /// Returns the seconds from when a message of `bytes`, which occupies its route for `busy` seconds, has left the route
 /// until it is received. Alone it takes all delays of its route and the slowest link's time.
-pub(crate) fn seconds_behind(topology: &Topology, route: &[LinkId], bytes: f64, busy: f64) -> f64 {
+pub(crate) fn seconds_behind(topology: &Topology, capacities: &[LinkId], bytes: f64, busy: f64) -> f64 {
+    let route = &capacities[..capacities.partition_point(|&id| topology.as_shared(id).is_none())];
     if route.len() == 1 {
         return propagation(topology, route).seconds();
     }
-    let slowest = route.iter().map(|&link| topology.link(link).bandwidth.seconds_for(bytes).get()).fold(0.0, f64::max);
+    let slowest = bytes / bandwidth_of(topology, capacities);
     (route_latency(topology, route) - (busy - slowest)).max(0.0)
 }
 

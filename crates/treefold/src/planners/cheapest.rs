@@ -32,7 +32,7 @@ pub(super) struct Arc {
 /// Returns the cheapest tree under `prices`, one a resource. If the directions of links differ, only
 /// `roots` are tried; if these are all ranks, the cost is a lower bound for every tree.
 pub fn cheapest_tree(topology: &Topology, resources: &Resources, prices: &[f64], roots: &[NodeId]) -> Priced {
-    let price_of_link: Vec<f64> = resources.of_link.iter().map(|&resource| prices[resource]).collect();
+    let price_of_link: Vec<f64> = topology.link_ids().map(|link| resources.price(link, prices)).collect();
     if topology.is_symmetric() {
         return cheapest_mirrored(topology, &price_of_link, None)
             .expect("every link of a symmetric network has a reverse");
@@ -56,7 +56,7 @@ fn cheapest_both_ways(
     prices: &[f64],
     root: Option<NodeId>,
 ) -> Option<SpanningTree> {
-    let of = |link: LinkId| prices[resources.of_link[link]];
+    let of = |link: LinkId| resources.price(link, prices);
     // A link without an opposite one cannot be used.
     let both = |link: LinkId| topology.reverse(link).map_or(f64::INFINITY, |back| of(link) + of(back));
     let price_of_link: Vec<f64> = topology.link_ids().map(both).collect();

@@ -3,12 +3,13 @@
 //! A message occupies all links of its route, and a link serves one message at a time. When it is idle, it begins with
 //! the waiting message whose data have farthest to go from there, if the other links of its route are idle, too. Steps
 //! say the same without times: a message has a later step than those that bring its data, and than the one before it
-//! on each of its links. Cost: O(m log m) for m messages, some dozen times as much where routes have several links.
+//! on each of its links. What links share serves one message after the other, too, but each only for as long as it
+//! needs itself. Cost: O(m log m) for m messages, some dozen times as much where routes have several links.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::plan::pipeline::{seconds_behind, seconds_on};
+use crate::plan::pipeline::{occupy, seconds_behind, seconds_on};
 use crate::plan::schedule::Csr;
 use crate::plan::{MAX_STEPS, Step};
 use crate::topology::{LinkId, Topology};
@@ -26,7 +27,11 @@ pub(super) enum Runs {
 
 /// A message that is to be put in order.
 pub(super) struct Message<'a> {
-    route: &'a [LinkId],
+    /// The links of its route, and behind them what these share.
+    capacities: &'a [LinkId],
+    /// How many of these are links.
+    hops: usize,
+    bytes: f64,
     /// The seconds from when its data are there until it occupies the links of its route, those for which it occupies
     /// them, and those from then until it is received.
     before: f64,
@@ -37,12 +42,22 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Returns a message of so many bytes on a route.
-    pub fn new(topology: &Topology, route: &'a [LinkId], bytes: f64, runs: Runs) -> Self {
-        let busy = seconds_on(topology, route, bytes);
-        let latency = seconds_behind(topology, route, bytes, busy);
+    /// Returns a message of so many bytes that occupies these links, and behind them what they share.
+    pub fn new(topology: &Topology, capacities: &'a [LinkId], bytes: f64, runs: Runs) -> Self {
+        let busy = seconds_on(topology, capacities, bytes);
+        let latency = seconds_behind(topology, capacities, bytes, busy);
         let (before, behind) = if runs == Runs::Forwards { (0.0, latency) } else { (latency, 0.0) };
-        Self { route, before, busy, behind, to_go: behind + busy }
+        let hops = capacities.partition_point(|&id| topology.as_shared(id).is_none());
+        Self { capacities, hops, bytes, before, busy, behind, to_go: behind + busy }
+    }
+
+    /// Returns the seconds for which it occupies a link of its route, or each time what links share.
+    fn occupies(&self, topology: &Topology, id: LinkId) -> f64 {
+        topology.as_shared(id).map_or(self.busy, |shared| shared.bandwidth.seconds_for(self.bytes).get())
+    }
+
+    fn route(&self) -> &'a [LinkId] {
+        &self.capacities[..self.hops]
     }
 }
 
@@ -76,18 +91,19 @@ fn steps(topology: &Topology, messages: &[Message], after: &Csr<u32>, order: &[u
     let mut steps = vec![0u16; messages.len()];
     for &number in order {
         let before = after.row(number).iter().map(|&before| steps[before as usize]).max().unwrap_or(0);
-        let before = messages[number].route.iter().map(|&link| last[link]).fold(before, u16::max);
+        let before = messages[number].route().iter().map(|&link| last[link]).fold(before, u16::max);
         if before >= MAX_STEPS / 2 {
             return None;
         }
         steps[number] = before + 1;
-        messages[number].route.iter().for_each(|&link| last[link] = before + 1);
+        messages[number].route().iter().for_each(|&link| last[link] = before + 1);
     }
     Some(steps.into_iter().map(|step| Step::new(step).expect("steps count from 1")).collect())
 }
 
 /// The messages on their way. One that is ready waits at a link of its route: at one that is occupied, if any is.
 struct Service<'a, 'b> {
+    topology: &'b Topology,
     messages: &'b [Message<'a>],
     following: &'b [Vec<usize>],
     /// How many messages that bring its data each message still awaits, and when the last of them so far arrives.
@@ -108,16 +124,22 @@ struct Service<'a, 'b> {
 type Waiting = (u64, Reverse<usize>);
 
 impl<'a, 'b> Service<'a, 'b> {
-    fn new(topology: &Topology, messages: &'b [Message<'a>], following: &'b [Vec<usize>], awaited: Vec<u32>) -> Self {
-        let links = topology.links().len();
+    fn new(
+        topology: &'b Topology,
+        messages: &'b [Message<'a>],
+        following: &'b [Vec<usize>],
+        awaited: Vec<u32>,
+    ) -> Self {
+        let capacities = topology.num_capacities();
         let first: Vec<usize> = (0..messages.len()).filter(|&number| awaited[number] == 0).collect();
-        let mut ahead = vec![0.0; links];
+        let mut ahead = vec![0.0; capacities];
         for message in messages {
-            message.route.iter().for_each(|&link| ahead[link] += message.busy);
+            message.capacities.iter().for_each(|&id| ahead[id] += message.occupies(topology, id));
         }
-        let (waiting, free_at) = (vec![BinaryHeap::new(); links], vec![0.0; links]);
+        let (waiting, free_at) = (vec![BinaryHeap::new(); capacities], vec![0.0; capacities]);
         let (calendar, arrival) = (BTreeMap::new(), vec![0.0; messages.len()]);
-        let mut service = Self { messages, following, awaited, arrival, waiting, free_at, ahead, end: 0.0, calendar };
+        let mut service =
+            Self { topology, messages, following, awaited, arrival, waiting, free_at, ahead, end: 0.0, calendar };
         first.into_iter().for_each(|number| service.data_are_there(number, 0.0));
         service
     }
@@ -134,7 +156,7 @@ impl<'a, 'b> Service<'a, 'b> {
         let mut order = Vec::with_capacity(self.messages.len());
         while let Some((bits, (ready, mut links))) = self.calendar.pop_first() {
             for number in ready {
-                let link = self.messages[number].route[0];
+                let link = self.messages[number].capacities[0];
                 self.wait(number, link);
                 links.push(link);
             }
@@ -165,8 +187,8 @@ impl<'a, 'b> Service<'a, 'b> {
                 continue;
             }
             let Some((_, Reverse(number))) = self.waiting[link].pop() else { continue };
-            let route = self.messages[number].route;
-            match route.iter().find(|&&other| self.free_at[other] > now) {
+            let capacities = self.messages[number].capacities;
+            match capacities.iter().find(|&&other| self.free_at[other] > now) {
                 Some(&occupied) => self.wait(number, occupied),
                 None => {
                     self.start(number, now);
@@ -178,15 +200,18 @@ impl<'a, 'b> Service<'a, 'b> {
     }
 
     fn start(&mut self, number: usize, now: f64) {
-        let Message { route, busy, behind, to_go, .. } = self.messages[number];
-        let free = now + busy;
+        let Message { capacities, bytes, busy, behind, to_go, .. } = self.messages[number];
         self.end = self.end.max(now + to_go);
-        for &link in route {
-            self.end = self.end.max(now + self.ahead[link]);
-            self.ahead[link] -= busy;
-            self.free_at[link] = free;
+        occupy(self.topology, capacities, bytes, now, &mut self.free_at);
+        for &id in capacities {
+            self.end = self.end.max(now + self.ahead[id]);
+            self.ahead[id] -= self.messages[number].occupies(self.topology, id);
         }
-        self.calendar.entry(free.to_bits()).or_default().1.extend(route);
+        let (route, shared) = capacities.split_at(self.messages[number].hops);
+        self.calendar.entry((now + busy).to_bits()).or_default().1.extend(route);
+        for &id in shared {
+            self.calendar.entry(self.free_at[id].to_bits()).or_default().1.push(id);
+        }
         let following = self.following;
         for &next in &following[number] {
             self.awaited[next] -= 1;

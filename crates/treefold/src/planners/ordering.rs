@@ -93,8 +93,9 @@ impl Pieces {
             let bytes = bytes_of_unit * tree.units() as f64;
             for Messages { edges, numbers } in halves {
                 for (edge, &number) in edges.iter().zip(numbers) {
-                    let route = routes.of(edge.lane);
-                    messages[number as usize] = Some(Message::new(&streamed.topology, route, bytes, Runs::Forwards));
+                    let capacities = routes.capacities(edge.lane);
+                    let message = Message::new(&streamed.topology, capacities, bytes, Runs::Forwards);
+                    messages[number as usize] = Some(message);
                 }
             }
         }

@@ -4,8 +4,8 @@
 //! A tree joins all ranks by routes whose inner nodes are no ranks; on direct networks a route is one link. The routes
 //! of trees in the network also meet in switches. On a network whose two directions are alike the reduce half mirrors
 //! the broadcast half; elsewhere it is a tree of its own into the same root. Trees compete for *resources*: cables
-//! where the directions are alike (a tree uses both, whatever its root), or else links. There a mirrored tree also uses
-//! the opposite link of each of its links.
+//! where the directions are alike (a tree uses both, whatever its root), or else links; and capacities that links
+//! share. Where directions differ, a mirrored tree also uses the opposite link of each of its links.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,10 +67,12 @@ pub struct Usage {
 pub struct Resources {
     /// The resource of each link.
     pub of_link: Vec<ResourceId>,
+    /// What each link shares, as often as a tree with the link uses it; there are no rows if nothing is shared.
+    shared: Vec<Vec<ResourceId>>,
     /// What each resource carries.
     pub capacity: Vec<Bandwidth>,
-    /// The resource of each link's opposite one, if it has one.
-    back: Vec<Option<ResourceId>>,
+    /// The opposite links of links, whose resources a mirrored tree uses, too; none where both are one resource.
+    back: Vec<Option<LinkId>>,
 }
 
 impl Resources {
@@ -102,7 +104,8 @@ impl Resources {
     }
 
     fn joined(topology: &Topology, is_symmetric: bool) -> Self {
-        let mut resources = Self { of_link: Vec::new(), capacity: Vec::new(), back: Vec::new() };
+        let back = topology.link_ids().map(|id| if is_symmetric { None } else { topology.reverse(id) }).collect();
+        let mut resources = Self { of_link: Vec::new(), shared: Vec::new(), capacity: Vec::new(), back };
         for (id, link) in topology.link_ids().zip(topology.links()) {
             match topology.reverse(id) {
                 Some(back) if is_symmetric && back < id => {
@@ -114,9 +117,39 @@ impl Resources {
                 }
             }
         }
-        let back = |id: LinkId| topology.reverse(id).map(|back| resources.of_link[back]);
-        resources.back = topology.link_ids().map(back).collect();
+        if !topology.shared().is_empty() {
+            resources.add_shared(topology, is_symmetric);
+        }
         resources
+    }
+
+    /// Adds what links share. Where directions are alike, a tree uses a shared capacity with its links and with their
+    /// opposite ones, and the opposite shared capacity just as often: the two are one resource.
+    fn add_shared(&mut self, topology: &Topology, is_symmetric: bool) {
+        let opposite = |id: LinkId| topology.opposite(id).filter(|_| is_symmetric);
+        let is_first = |id: &LinkId| opposite(*id).is_none_or(|back| *id <= back);
+        let mut resource_of = vec![ResourceId::default(); topology.num_capacities()];
+        for id in topology.capacity_ids().skip(topology.links().len()).filter(is_first) {
+            resource_of[id] = ResourceId::new(self.capacity.len());
+            self.capacity.push(topology.bandwidth(id));
+        }
+        let shares = |id: LinkId| {
+            let both = [Some(id), opposite(id)].into_iter().flatten();
+            let first = both.flat_map(|id| topology.shared_by(id)).filter(|shared| is_first(shared));
+            first.map(|&shared| resource_of[shared]).collect()
+        };
+        self.shared = topology.link_ids().map(shares).collect();
+    }
+
+    /// Lists the resources of a link: its own, and what it shares.
+    fn uses(&self, link: LinkId) -> impl Iterator<Item = ResourceId> {
+        let shared = self.shared.get(link.index()).into_iter().flatten();
+        std::iter::once(self.of_link[link]).chain(shared.copied())
+    }
+
+    /// Returns the price of a link, with that of what it shares, under a price of each resource.
+    pub(super) fn price(&self, link: LinkId, prices: &[f64]) -> f64 {
+        self.uses(link).map(|resource| prices[resource]).sum()
     }
 
     /// Lists the resources that a tree uses, in rising order.
@@ -134,10 +167,10 @@ impl Resources {
     /// ```
     pub fn usage(&self, tree: &SpanningTree) -> Vec<Usage> {
         let routes = tree.down.iter().chain(tree.up.iter().flatten());
-        let mut used: Vec<ResourceId> = routes.flatten().map(|&link| self.of_link[link]).collect();
+        let mut used: Vec<ResourceId> = routes.flatten().flat_map(|&link| self.uses(link)).collect();
         if tree.up.is_none() {
-            let mirrored = tree.down.iter().flatten().map(|&link| (self.of_link[link], self.back[link]));
-            used.extend(mirrored.filter_map(|(there, back)| back.filter(|&back| back != there)));
+            let mirrored = tree.down.iter().flatten().filter_map(|&link| self.back[link]);
+            used.extend(mirrored.flat_map(|back| self.uses(back)));
         }
         used.sort_unstable();
         used.chunk_by(|a, b| a == b).map(|run| Usage { resource: run[0], count: run.len() as u32 }).collect()

@@ -97,22 +97,27 @@ impl Pairs {
         Ok(Self { sources, targets, routes })
     }
 
-    /// Returns the part of each link's bandwidth that traffic of `load` takes.
+    /// Returns the part of the bandwidth of each link, and behind them of each shared capacity, that traffic of `load`
+    /// takes.
     ///
     /// # Errors
     /// If a link would have to carry more than it can.
     pub fn shares(&self, network: &Topology, load: f64) -> Result<Vec<f64>> {
-        let mut shares = vec![0.0; network.links().len()];
+        let mut shares = vec![0.0; network.num_capacities()];
         let mut pair = 0;
         for (number, &source) in self.sources.iter().enumerate() {
             let targets = self.targets.row(number).len();
             let rate = load * injection(network, source) / targets as f64;
             for route in (pair..pair + targets).map(|pair| self.routes.row(pair)) {
-                route.iter().for_each(|&link| shares[link] += rate / network.link(link).bandwidth.bytes_per_second());
+                let shared = route.iter().flat_map(|&link| network.shared_by(link));
+                route
+                    .iter()
+                    .chain(shared)
+                    .for_each(|&id| shares[id] += rate / network.bandwidth(id).bytes_per_second());
             }
             pair += targets;
         }
-        let fullest = network.link_ids().max_by(|&a, &b| shares[a].total_cmp(&shares[b]).then(b.cmp(&a)));
+        let fullest = network.capacity_ids().max_by(|&a, &b| shares[a].total_cmp(&shares[b]).then(b.cmp(&a)));
         if let Some(link) = fullest.filter(|&link| shares[link] >= 1.0) {
             bail!(
                 "a background load of {load} needs {:.0} % of link {}, whose bandwidth would be used up; use a load \

@@ -6,7 +6,7 @@
 
 use super::trace::{Trace, Transfer};
 use crate::plan::{LaneRoutes, Walkable};
-use crate::units::{Bytes, Seconds};
+use crate::units::{Bytes, Seconds, Time};
 
 impl Trace {
     /// Returns the trace of these transfers of a plan on vectors of one size, which are of lanes that the plan has.
@@ -34,19 +34,19 @@ impl Trace {
         uncertainty: Seconds,
     ) -> Self {
         let plan = plan.into().draft();
-        let (routes, links) = (LaneRoutes::new(&plan.topology, &plan.lanes), plan.topology.links());
+        let (routes, network) = (LaneRoutes::new(&plan.topology, &plan.lanes), &plan.topology);
         let [mut occupied, mut carried, mut busy_until] = [const { Vec::new() }; 3].map(|mut times: Vec<Seconds>| {
-            times.resize(links.len(), Seconds::ZERO);
+            times.resize(network.num_capacities(), Seconds::ZERO);
             times
         });
         transfers.sort_by_key(|transfer| transfer.start);
         for transfer in &transfers {
-            for &link in routes.of(transfer.lane) {
+            for &link in routes.capacities(transfer.lane) {
                 let from = transfer.start.max(busy_until[link]);
                 busy_until[link] = busy_until[link].max(transfer.sent);
                 occupied[link] = occupied[link] + (busy_until[link] - from);
-                let rate = links[link].bandwidth;
-                carried[link] = carried[link] + rate.seconds_for(transfer.bytes) + links[link].overhead.into();
+                let overhead = network.links().get(link.index()).map_or(Time::ZERO, |link| link.overhead);
+                carried[link] = carried[link] + network.bandwidth(link).seconds_for(transfer.bytes) + overhead.into();
             }
         }
         transfers.sort_by_key(|transfer| transfer.sent);

@@ -203,9 +203,12 @@ impl Document {
 impl LinkColumns {
     fn read(&self, plan: &Draft) -> Result<(Vec<Seconds>, Vec<Seconds>)> {
         let read = |name: &str, column: &[f64]| {
-            let links = plan.topology.links().len();
+            let links = plan.topology.num_capacities();
             if column.len() != links {
-                bail!("{name} has {} items, but the network of the plan has {links} links; list all", column.len());
+                bail!(
+                    "{name} has {} items, but the network of the plan has {links} links and shared capacities; list all",
+                    column.len()
+                );
             }
             column.iter().map(|&seconds| time(seconds).map_err(|error| error.at(name))).collect()
         };

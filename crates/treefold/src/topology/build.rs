@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::shared::SharedCapacities;
 use super::{Link, LinkId, MAX_LINKS, MAX_NODES, Node, NodeId, Routes, Shape, Topology};
 use crate::bail;
 use crate::error::{Result, is_control};
@@ -116,6 +117,7 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
         incoming,
         reverse,
         routes,
+        shared: SharedCapacities::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::build::accelerators;
-use super::{Abilities, Kind, Link, LinkModel, Node, NodeId, Shape, Topology};
+use super::{Abilities, Kind, Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::{Result, unknown};
 use crate::units::{Bandwidth, Time};
@@ -46,7 +46,8 @@ impl Topology {
             ),
         });
         let chosen = chosen.collect::<Result<Vec<_>>>()?;
-        Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())
+        let chosen = Self::new(self.name.clone(), nodes, links, Some(chosen), self.shape.clone())?;
+        Ok(chosen.sharing_as(self, Some))
     }
 
     /// Returns the network whose ranks a caller has put in order: a ring visits them in that order, instead of looking
@@ -213,10 +214,9 @@ impl Topology {
             Some(Link { source: *place.get(&link.source)?, target: *place.get(&link.target)?, ..link.clone() })
         };
         let nodes = kept.iter().map(|&id| self.node(id).clone()).collect();
-        let links = self.links.iter().filter_map(moved).collect();
+        let links: Vec<Option<Link>> = self.links.iter().map(moved).collect();
         let ranks = self.rank_ids().filter_map(|rank| place.get(&rank).copied()).collect();
-        let rebuilt = Self::new(self.name.clone(), nodes, links, Some(ranks), Shape::General)?;
-        Ok(Self { ordered: self.ordered, ..rebuilt })
+        self.rebuilt_of(nodes, links, ranks, Shape::General)
     }
 
     /// Returns the network with switches that only forward: none of them reduces or multicasts.
@@ -261,7 +261,8 @@ impl Topology {
         modelled
     }
 
-    /// Returns the network with the bandwidth of link `i` multiplied by `parts[i]`, which is above 0.
+    /// Returns the network with the bandwidth of link `i` multiplied by `parts[i]`, which is above 0. Parts of shared
+    /// capacities may stand behind those of the links.
     ///
     /// ```
     /// use treefold::topology::from_spec;
@@ -277,6 +278,7 @@ impl Topology {
         for (link, part) in narrowed.links.iter_mut().zip(parts) {
             link.bandwidth = Bandwidth::known(link.bandwidth.bytes_per_second() * part);
         }
+        narrowed.scale_shared(parts.get(self.links.len()..).unwrap_or_default());
         narrowed
     }
 
@@ -337,11 +339,18 @@ impl Topology {
         let nodes = self.node_of_place.iter().map(|&id| node(self.node(id))).collect();
         let place = |node| NodeId(self.place(node));
         let in_place = |link: Link| Link { source: place(link.source), target: place(link.target), ..link };
-        let links = self.links.iter().filter_map(|each| link(each).transpose());
-        let links = links.map(|link| link.map(in_place)).collect::<Result<_>>()?;
+        let links = self.links.iter().map(|each| Ok(link(each)?.map(in_place))).collect::<Result<_>>()?;
         let ranks = self.rank_ids().map(place).collect();
+        self.rebuilt_of(nodes, links, ranks, shape)
+    }
+
+    /// Returns a network of these nodes and of what became of each link; `None` if a link is gone.
+    fn rebuilt_of(&self, nodes: Vec<Node>, links: Vec<Option<Link>>, ranks: Vec<NodeId>, shape: Shape) -> Result<Self> {
+        let mut numbers = LinkId::first(links.len());
+        let moved: Vec<Option<LinkId>> = links.iter().map(|link| link.as_ref().and_then(|_| numbers.next())).collect();
+        let links = links.into_iter().flatten().collect();
         let rebuilt = Self::new(self.name.clone(), nodes, links, Some(ranks), shape)?;
-        Ok(Self { ordered: self.ordered, ..rebuilt })
+        Ok(Self { ordered: self.ordered, ..rebuilt }.sharing_as(self, |link| moved[link]))
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Abilities, Kind, Link, Node, NodeId, Position, Shape, Streams, Topology};
+use super::{Abilities, Kind, Link, LinkId, Node, NodeId, Position, Shape, Shared, Streams, Topology};
 use crate::bail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 use crate::units::{Bandwidth, Time};
 
 /// The version of the file format; files of a later one are refused.
@@ -22,6 +22,8 @@ pub(crate) struct Document {
     name: String,
     nodes: Vec<NodeDocument>,
     links: Vec<LinkDocument>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shared: Vec<SharedDocument>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ranks: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -61,8 +63,19 @@ struct LinkDocument {
     overhead_s: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     streams: Option<u64>,
+    /// The names of the shared capacities that the link uses, in each of its directions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shares: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     both_ways: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SharedDocument {
+    name: String,
+    #[serde(rename = "bandwidth_Bps")]
+    bandwidth: f64,
 }
 
 fn unnamed() -> String {
@@ -161,6 +174,7 @@ impl Topology {
         };
         let ranks = document.ranks.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
         let topology = Self::in_parts(document.name, nodes, links, ranks, document.shape)?;
+        let topology = topology.with_shared(shared_of(&document.shared, &document.links)?)?;
         Ok(if document.ordered { topology.in_given_order() } else { topology })
     }
 
@@ -173,12 +187,46 @@ impl Topology {
             format: FORMAT.into(),
             version: VERSION,
             name: self.name.clone(),
-            links: links.iter().map(|link| LinkDocument::new(link, name_of)).collect(),
+            links: self.link_ids().zip(&links).map(|(id, link)| self.link_document(id, link, name_of)).collect(),
+            shared: self.shared().iter().map(SharedDocument::new).collect(),
             nodes: nodes.iter().map(NodeDocument::new).collect(),
             ranks: (!in_order).then_some(ranks),
             ordered: self.ordered,
             shape: self.shape.clone(),
         }
+    }
+}
+
+/// Returns the shared capacities of a file, each with the numbers of its links.
+fn shared_of(listed: &[SharedDocument], links: &[LinkDocument]) -> Result<Vec<Shared>> {
+    let mut found = listed.iter().map(SharedDocument::to_shared).collect::<Result<Vec<_>>>()?;
+    let numbers: HashMap<&str, usize> = listed.iter().enumerate().map(|(k, each)| (each.name.as_str(), k)).collect();
+    let mut next = 0;
+    for link in links {
+        let own = next..next + 1 + usize::from(link.both_ways);
+        next = own.end;
+        for name in &link.shares {
+            let Some(&number) = numbers.get(name.as_str()) else {
+                let names: Vec<&str> = listed.iter().map(|each| each.name.as_str()).collect();
+                return Err(
+                    unknown("shared capacity", name, &names).at(format!("link {} -> {}", link.source, link.target))
+                );
+            };
+            found[number].links.extend(own.clone().map(LinkId::new));
+        }
+    }
+    Ok(found)
+}
+
+impl SharedDocument {
+    fn new(shared: &Shared) -> Self {
+        Self { name: shared.name.clone(), bandwidth: shared.bandwidth.bytes_per_second() }
+    }
+
+    fn to_shared(&self) -> Result<Shared> {
+        let bandwidth = Bandwidth::new(self.bandwidth);
+        let bandwidth = bandwidth.map_err(|error| error.at(format!("shared capacity '{}'", self.name)))?;
+        Ok(Shared { name: self.name.clone(), bandwidth, links: Vec::new() })
     }
 }
 
@@ -259,9 +307,12 @@ impl NodeDocument {
     }
 }
 
-impl LinkDocument {
-    fn new(link: &Link, name_of: impl Fn(NodeId) -> String) -> Self {
-        Self {
+impl Topology {
+    /// Returns how a file lists a link, which `link` has in the file's order.
+    fn link_document(&self, id: LinkId, link: &Link, name_of: impl Fn(NodeId) -> String) -> LinkDocument {
+        let name = |&shared: &LinkId| self.describe_link(shared);
+        LinkDocument {
+            shares: self.shared_by(id).iter().map(name).collect(),
             source: name_of(link.source),
             target: name_of(link.target),
             bandwidth: link.bandwidth.bytes_per_second(),
@@ -271,7 +322,9 @@ impl LinkDocument {
             both_ways: false,
         }
     }
+}
 
+impl LinkDocument {
     fn push_to(&self, links: &mut Vec<Link>, ids: &HashMap<&str, NodeId>) -> Result<()> {
         let at = |error: Error| error.at(format!("link {} -> {}", self.source, self.target));
         let find = |name: &str| {

@@ -97,7 +97,8 @@ impl Topology {
         self.reverse[link]
     }
 
-    /// Returns whether every link has an opposite one of the same bandwidth. Latencies may differ: a mirrored half then
+    /// Returns whether every link has an opposite one of the same bandwidth, and every shared capacity one over all
+    /// opposite links. Latencies may differ: a mirrored half then
     /// takes longer than the other one, but overloads nothing.
     ///
     /// ```
@@ -112,12 +113,14 @@ impl Topology {
     pub fn is_symmetric(&self) -> bool {
         self.link_ids()
             .all(|link| self.reverse(link).is_some_and(|back| self.link(back).bandwidth == self.link(link).bandwidth))
+            && self.capacity_ids().skip(self.links.len()).all(|shared| self.opposite(shared).is_some())
     }
 
     /// Returns the network with every link turned around, in which a reduce half is a broadcast half.
     pub(crate) fn transposed(&self) -> Self {
         let turned = |link: &Link| Link { source: link.target, target: link.source, ..link.clone() };
-        self.relinked(self.links.iter().map(turned).collect(), self.shape.clone())
+        let turned = self.relinked(self.links.iter().map(turned).collect(), self.shape.clone());
+        turned.sharing_as(self, Some)
     }
 
     /// Returns the network with other links between the same nodes, and another shape.
@@ -148,7 +151,7 @@ impl Topology {
         (twice > 0.0).then(|| Bandwidth::known(twice / 2.0))
     }
 
-    /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`.
+    /// Returns the names of a link's ends for messages: `"GPU0 -> GPU1"`; or the name of a shared capacity.
     ///
     /// ```
     /// use treefold::topology::{NodeId, from_spec};
@@ -158,6 +161,9 @@ impl Topology {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn describe_link(&self, link: LinkId) -> String {
+        if let Some(shared) = self.as_shared(link) {
+            return shared.name.clone();
+        }
         let Link { source, target, .. } = *self.link(link);
         format!("{} -> {}", self.node(source).name, self.node(target).name)
     }

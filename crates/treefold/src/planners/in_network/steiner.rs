@@ -62,7 +62,7 @@ impl<'a> Halves<'a> {
         search: &mut Shortest<f64, LinkId>,
     ) -> Option<Priced> {
         let topology = self.topology;
-        let of = |link: LinkId| prices[resources.of_link[link]];
+        let of = |link: LinkId| resources.price(link, prices);
         if self.mirrors {
             let both = |link: LinkId| of(link) + topology.reverse(link).map_or(0.0, of);
             let (cost, routes) = grow(topology, root, both, |node| self.fans_out(node), search)?;

@@ -1,4 +1,4 @@
-//! Links that concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks,
+//! Links, and the capacities that these share, which concurrent messages share max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks,
 //! 6.5.2).
 //!
 //! Messages on one lane have one route, so they always get the same rate: they are one queue with a virtual clock,
@@ -9,7 +9,8 @@
 //! queue that meets no such link has its slowest link for itself. Cost of a change: linear in the component's routes,
 //! and a heap operation for each of its queues and links.
 //!
-//! An overhead occupies a link as long as it lasts: it is counted as bytes at the queue's own capacity.
+//! An overhead occupies a link as long as it lasts: it is counted as bytes at the queue's own capacity. A capacity that
+//! links share is one more link behind those of each route over them, as often as the route uses it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,10 +18,10 @@ use std::collections::BinaryHeap;
 use super::filling::{Filling, Left, QueueId, Settler};
 use super::quantities::{Amount, Instant, Rate, Span};
 use super::workload::MessageId;
-use crate::plan::pipeline::route_latency;
+use crate::plan::pipeline::{bandwidth_of, route_latency, seconds_on};
 use crate::plan::{LaneRef, LaneRoutes};
 use crate::topology::{LinkId, Topology};
-use crate::units::Seconds;
+use crate::units::{Bandwidth, Seconds};
 
 /// A message in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,9 +35,11 @@ struct Leaving {
 struct Queue<'a> {
     /// The links over which they go.
     route: &'a [LinkId],
+    /// These, and behind them what they share.
+    capacities: &'a [LinkId],
     /// The job whose they are.
     job: u16,
-    /// Bandwidth of its slowest link, or the limit of its tree's rate.
+    /// Bandwidth of its slowest link, or of its part of what links share, or the limit of its tree's rate.
     capacity: Rate,
     /// Latencies and overheads of the whole route.
     latency: Span,
@@ -87,25 +90,22 @@ const SAME_RATE: f64 = 1e-12;
 impl<'a> SharedLinks<'a> {
     /// Makes links that carry nothing, and the queues of each job's lanes, whose routes are `routes`.
     pub fn new(topology: &'a Topology, routes: &'a [LaneRoutes]) -> Self {
-        let links = topology.links();
-        let link_state = |link: &crate::topology::Link| LinkState {
-            capacity: Rate(link.bandwidth.bytes_per_second()),
-            ..LinkState::default()
-        };
+        let link_state =
+            |bandwidth: Bandwidth| LinkState { capacity: Rate(bandwidth.bytes_per_second()), ..LinkState::default() };
         let (mut queues, mut first_queue) = (Vec::new(), Vec::new());
         for (job, routes) in (0..).zip(routes) {
             first_queue.push(queues.len() as u32);
             let lanes = (0..routes.count() as u32).map(LaneRef::from_index);
-            queues.extend(lanes.map(|lane| Queue::new(topology, routes.of(lane), job)));
+            queues.extend(lanes.map(|lane| Queue::new(topology, routes, lane, job)));
         }
         Self {
             topology,
             routes,
             first_queue,
-            links: links.iter().map(link_state).collect(),
+            links: topology.bandwidths().map(link_state).collect(),
             touched: Vec::new(),
             taken: vec![Amount::ZERO; queues.len()],
-            filling: Filling::new(queues.len(), links.len()),
+            filling: Filling::new(queues.len(), topology.num_capacities()),
             queues,
         }
     }
@@ -122,7 +122,7 @@ impl<'a> SharedLinks<'a> {
 
     /// Adds a queue on `lane` of a job for an edge that is never faster than `rate_limit`; returns its number.
     pub fn add_paced(&mut self, job: usize, lane: LaneRef, rate_limit: Rate) -> QueueId {
-        let mut queue = Queue::new(self.topology, self.routes[job].of(lane), job as u16);
+        let mut queue = Queue::new(self.topology, &self.routes[job], lane, job as u16);
         (queue.capacity, queue.is_paced) = (queue.capacity.min(rate_limit), true);
         self.queues.push(queue);
         self.taken.push(Amount::ZERO);
@@ -203,19 +203,19 @@ impl<'a> SharedLinks<'a> {
         }
     }
 
-    /// Lists the seconds that each link was occupied.
+    /// Lists the seconds that each link, and behind the links each shared capacity, was occupied.
     pub fn occupied(&self) -> Vec<Seconds> {
         self.links.iter().map(|link_state| link_state.occupied.into()).collect()
     }
 
-    /// Lists the seconds that each link would have needed at the full rates of `topology` for what it carried for a
+    /// Lists the seconds that each link and each shared capacity would have needed at the full rates of `topology` for what it carried for a
     /// job.
     pub fn carried(&self, job: usize, topology: &Topology) -> Vec<Seconds> {
         let mut carried = vec![Span::ZERO; self.links.len()];
         let of_job = self.queues.iter().zip(&self.taken).filter(|(queue, _)| usize::from(queue.job) == job);
         for (queue, &bytes) in of_job {
-            for &link in queue.route {
-                carried[link] += bytes / Rate(topology.link(link).bandwidth.bytes_per_second());
+            for &link in queue.capacities {
+                carried[link] += bytes / Rate(topology.bandwidth(link).bytes_per_second());
             }
         }
         carried.into_iter().map(Seconds::from).collect()
@@ -228,9 +228,7 @@ impl<'a> SharedLinks<'a> {
         if is_paced || largest_overhead == Span::ZERO {
             return bytes + capacity * largest_overhead;
         }
-        let links = self.queues[queue].route.iter().map(|&link| self.topology.link(link));
-        let seconds = links.map(|link| link.overhead.seconds() + link.bandwidth.seconds_for(bytes.0).get());
-        capacity * Span(seconds.fold(0.0, f64::max))
+        capacity * Span(seconds_on(self.topology, self.queues[queue].capacities, bytes.0))
     }
 
     /// Marks a queue whose next departure may change.
@@ -244,9 +242,9 @@ impl<'a> SharedLinks<'a> {
     /// with seeds of the component.
     fn recount(&mut self, queue: QueueId, count: u32, now: Instant) {
         let state = &mut self.queues[queue];
-        let route = state.route;
+        let capacities = state.capacities;
         let before = std::mem::replace(&mut state.settled, count);
-        for &link in route {
+        for &link in capacities {
             let link_state = &mut self.links[link];
             let bound = link_state.binds();
             match (before, count) {
@@ -275,7 +273,7 @@ impl<'a> SharedLinks<'a> {
             } else {
                 let next = filling.queues[queue];
                 queue += 1;
-                let binding = self.queues[next].route.iter().filter(|&&link| self.links[link].binds());
+                let binding = self.queues[next].capacities.iter().filter(|&&link| self.links[link].binds());
                 binding.for_each(|&link| filling.find_link(link));
             }
         }
@@ -319,8 +317,8 @@ impl<'a> SharedLinks<'a> {
                 if filling.rate[queue] == Rate::ZERO {
                     filling.rate[queue] = level;
                     unsettled -= 1;
-                    let Queue { route, settled: messages, .. } = self.queues[queue];
-                    route.iter().for_each(|&link| filling.use_up(link, level, messages));
+                    let Queue { capacities, settled: messages, .. } = self.queues[queue];
+                    capacities.iter().for_each(|&link| filling.use_up(link, level, messages));
                 }
             }
         }
@@ -344,9 +342,10 @@ impl LinkState {
 
     /// Takes out a queue that has no messages any more.
     fn leave(&mut self, queue: QueueId, capacity: Rate, now: Instant) {
+        let was_there = self.queues.contains(&queue);
         self.queues.retain(|&other| other != queue);
         self.demand -= capacity;
-        if self.queues.is_empty() {
+        if was_there && self.queues.is_empty() {
             self.demand = Rate::ZERO;
             self.occupied += now - self.since;
         }
@@ -354,14 +353,13 @@ impl LinkState {
 }
 
 impl<'a> Queue<'a> {
-    fn new(topology: &Topology, route: &'a [LinkId], job: u16) -> Self {
+    fn new(topology: &Topology, routes: &'a LaneRoutes, lane: LaneRef, job: u16) -> Self {
+        let (route, capacities) = (routes.of(lane), routes.capacities(lane));
         Self {
             route,
+            capacities,
             job,
-            capacity: route
-                .iter()
-                .map(|&link| Rate(topology.link(link).bandwidth.bytes_per_second()))
-                .fold(Rate(f64::INFINITY), Rate::min),
+            capacity: Rate(bandwidth_of(topology, capacities)),
             latency: Span(route_latency(topology, route)),
             largest_overhead: Span(
                 route.iter().map(|&link| topology.link(link).overhead.seconds()).fold(0.0, f64::max),
