@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from treefold._core import Topology
 from treefold.discovery.observations import Pair
-from treefold.importers.document import Document, make_document, make_link, make_node
+from treefold.importers.document import Document, make_document, make_link, make_node, make_shared
 from treefold.networks import topology
 
 _DIGITS = 4
@@ -109,7 +109,7 @@ def shared(document: Document, model: Model) -> Document:
         link | {"shares": names_of[ends]} if (ends := (link["source"], link["target"])) in names_of else link
         for link in document["links"]
     ]
-    capacities = [{"name": each.name, "bandwidth_Bps": _rounded(each.capacity_Bps)} for each in model.groups]
+    capacities = [make_shared(each.name, _rounded(each.capacity_Bps)) for each in model.groups]
     return document | {"links": links, "shared": capacities}
 
 

@@ -11,13 +11,15 @@ import numpy as np
 from treefold.bounds import collective_bounds_of
 from treefold.discovery.groups import Shared
 from treefold.discovery.observations import Evidence, Vector
-from treefold.importers.document import Document, make_document, make_link, make_node
+from treefold.importers.document import Document, make_document, make_link, make_node, make_shared
 from treefold.networks import topology
 from treefold.plans import plan
 
 _SIZE_BYTES = 1 << 30
 _LEAST = 1e-6
-"""A pair that carries nothing keeps this part of the highest rate, as no link has the bandwidth 0."""
+"""A pair that carries nothing has this part of the highest rate in a bound, so that it has a price, too."""
+_USED = 1e-4
+"""A pair with less than this part of the highest rate is left out of a plan."""
 _AS_GOOD = 0.98
 """A plan is as good as another if it reaches this part of its rate."""
 
@@ -31,13 +33,15 @@ class Planned(NamedTuple):
 
 def bound(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> tuple[float, Vector]:
     """Return the rate that no plan beats, and its prices: how much it rises for each byte a second that pairs gain."""
-    found = collective_bounds_of(topology(_document(evidence, capacity_Bps, groups)), "all-reduce", 0)
+    rates_Bps = np.maximum(capacity_Bps, _LEAST * capacity_Bps.max())
+    found = collective_bounds_of(topology(_document(evidence, rates_Bps, groups)), "all-reduce", 0)
     return float(found.rate.rate_Bps or 0.0), found.prices()
 
 
 def best(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> Planned:
     """Return the plan for large vectors on what pairs and groups carry."""
-    made = plan(topology(_document(evidence, capacity_Bps, groups)), "packing", size_bytes=_SIZE_BYTES)
+    rates_Bps = np.where(capacity_Bps > _USED * capacity_Bps.max(), capacity_Bps, 0.0)
+    made = plan(topology(_document(evidence, rates_Bps, groups)), "packing", size_bytes=_SIZE_BYTES)
     rate_Bps = made.rate or 0.0
     loads = dict.fromkeys(evidence.pairs, 0.0)
     for tree in made.trees():
@@ -71,17 +75,17 @@ def _only(capacity_Bps: Vector, columns: Vector) -> Vector:
     return kept
 
 
-def _document(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> Document:
-    """Return the full mesh of the workers, whose names are their ranks."""
-    least_Bps = _LEAST * float(capacity_Bps.max())
-    links = [
-        make_link(str(source), str(target), bandwidth_Bps=max(float(rate_Bps), least_Bps), latency_s=0.0)
-        for (source, target), rate_Bps in zip(evidence.pairs, capacity_Bps, strict=True)
-    ]
-    for number, group in enumerate(groups):
+def _document(evidence: Evidence, rates_Bps: Vector, groups: Sequence[Shared]) -> Document:
+    """Return the network of all pairs that carry something, without groups that limit nothing."""
+    limits = [group for group in groups if group.capacity_Bps < 0.999 * rates_Bps[group.mask].sum()]
+    shares: list[list[str]] = [[] for _ in evidence.pairs]
+    for number, group in enumerate(limits):
         for column in np.flatnonzero(group.mask):
-            links[column].setdefault("shares", []).append(str(number))
-    shared = [{"name": str(number), "bandwidth_Bps": group.capacity_Bps} for number, group in enumerate(groups)]
-    nodes = [make_node(str(rank)) for rank in range(evidence.ranks)]
-    document = make_document("hypothesis", nodes, links)
-    return document | {"shared": shared} if shared else document
+            shares[column].append(str(number))
+    links = [
+        make_link(str(source), str(target), bandwidth_Bps=rate_Bps, latency_s=0.0, shares=names)
+        for (source, target), rate_Bps, names in zip(evidence.pairs, rates_Bps.tolist(), shares, strict=True)
+        if rate_Bps > 0
+    ]
+    shared = [make_shared(str(number), group.capacity_Bps) for number, group in enumerate(limits)]
+    return make_document("hypothesis", [make_node(str(rank)) for rank in range(evidence.ranks)], links, shared)
