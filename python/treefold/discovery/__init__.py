@@ -6,6 +6,7 @@ measures, waits or writes.
 
 from treefold.discovery.model import Group, Model, shared
 from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test
-from treefold.discovery.refining import Knowledge, Refinement, Round
+from treefold.discovery.beliefs import Knowledge
+from treefold.discovery.refining import Refinement, Round
 
 __all__ = ["UNLIMITED", "Group", "Knowledge", "Model", "Observation", "Pair", "Refinement", "Round", "Test", "shared"]

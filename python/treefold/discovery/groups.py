@@ -43,8 +43,8 @@ def caps(evidence: Evidence) -> list[Shared]:
         for rank in range(evidence.ranks):
             mask = end == rank
             most_Bps = float((evidence.got_Bps @ mask).max(initial=0.0))
-            was_full = (evidence.offered_Bps[:, mask] > 0).all(axis=1).any()
-            if mask.sum() > 1 and was_full and most_Bps < CAPPED * evidence.alone_Bps[mask].sum():
+            was_tested = np.isinf(evidence.offered_Bps[:, mask]).all(axis=1).any()
+            if mask.sum() > 1 and was_tested and most_Bps < CAPPED * evidence.alone_Bps[mask].sum():
                 found.append(Shared(mask, most_Bps, confirmed=True))
     return found
 
