@@ -28,7 +28,9 @@ def _trial(kind: Callable[..., Any], hint: str, changes: dict[str, float], seed:
 
 def main(seeds: int, first: int) -> None:
     """Print a row for each kind of network, variant and hint."""
-    print("| networks | hint | reached: least, median | at least 90 % | tests: median, most | 90 % after, median | CPU s, most |")
+    print(
+        "| networks | hint | reached: least, median | at least 90 % | tests: median, most | 90 % after, median | CPU s, most |"
+    )
     print("|---|---|---|---|---|---|---|")
     with Pool() as pool:
         for variant, kinds, hints, changes in _VARIANTS:

@@ -174,7 +174,16 @@ def cloud(random: Random) -> Truth:
     return Truth("cloud", count, capacity, uses, latency)
 
 
-KINDS: list[Callable[[Random], Truth]] = [sparse, meshed, with_routers, access_lines, several_a_site, by_hops, b4, cloud]
+KINDS: list[Callable[[Random], Truth]] = [
+    sparse,
+    meshed,
+    with_routers,
+    access_lines,
+    several_a_site,
+    by_hops,
+    b4,
+    cloud,
+]
 
 
 def drawn(kind: Callable[[Random], Truth], seed: int, **changes: float) -> Truth:

@@ -80,6 +80,7 @@ def _next(send: Callable[[Observation | None], object], observation: Observation
 
 def _reached(truth: Truth, refinement: Refinement) -> float:
     """Return the rate that a plan on what was carried really has."""
-    carried: NDArray[np.float64] = np.array([refinement.model.carried_Bps.get(pair, 0.0) for pair in truth.pairs])
+    rates_Bps = refinement.model.carried_Bps
+    carried: NDArray[np.float64] = np.array([rates_Bps.get(pair, 0.0) for pair in truth.pairs])
     evidence = Evidence(dict(zip(truth.pairs, truth.alone_Bps.tolist(), strict=True)))
     return reached_Bps(truth, *planned.best(evidence, carried, []))

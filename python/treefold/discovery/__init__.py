@@ -7,6 +7,19 @@ measures, waits or writes.
 from treefold.discovery.model import Group, Model, shared
 from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test
 from treefold.discovery.beliefs import Knowledge
+from treefold.discovery.learning import Learner
 from treefold.discovery.refining import Refinement, Round
 
-__all__ = ["UNLIMITED", "Group", "Knowledge", "Model", "Observation", "Pair", "Refinement", "Round", "Test", "shared"]
+__all__ = [
+    "UNLIMITED",
+    "Group",
+    "Knowledge",
+    "Learner",
+    "Model",
+    "Observation",
+    "Pair",
+    "Refinement",
+    "Round",
+    "Test",
+    "shared",
+]

@@ -18,6 +18,8 @@ from treefold.discovery.planned import Planned
 
 ENOUGH = 0.95
 """What was carried is enough if it is this part of what can be hoped for; and a group limits a plan that fills it so."""
+_SMALL = 0.02
+"""A test has no part in a mixture if its part is smaller than this."""
 _CARRIED = 0.97
 """A plan is carried if its pairs together got this part of what was offered to them."""
 
@@ -53,6 +55,7 @@ class Beliefs:
         evidence: All tests.
         groups: The groups that were learnt or that hints suggest, and that no test refutes; without the workers' caps.
         best: The best plan of which it is known that the network carries it.
+        is_tested: Whether a test has carried that plan as it is, so that it is no mixture of tests.
         hull: The mixtures of all tests.
 
     """
@@ -63,7 +66,8 @@ class Beliefs:
         for observation in knowledge.observations:
             self.evidence.add(observation)
         self.hull = Hull(self.evidence)
-        self.best = Planned(0.0, np.zeros(len(self.evidence.pairs)))
+        self.best, self.is_tested = Planned(0.0, np.zeros(len(self.evidence.pairs))), False
+        self._parts: Vector = np.zeros(0)
         self._ceiling: Vector = np.full(len(self.evidence.pairs), np.inf)
         self.groups = settled(self.evidence, self._hinted())
 
@@ -119,33 +123,37 @@ class Beliefs:
     def prefer(self, plan: Planned) -> None:
         """Let a plan that was carried be the best, unless something clearly faster is known."""
         if plan.rate_Bps > (1 - 2 * self.evidence.noise) * self.best.rate_Bps:
-            self.best = plan
+            self.best, self.is_tested = plan, True
 
     def mix(self) -> None:
-        """Let the best mixture of all tests be the best if it is."""
-        rate_Bps, capacity_Bps = self.hull.best()
-        if rate_Bps > self.best.rate_Bps:
-            self.best = Planned(rate_Bps, capacity_Bps)
+        """Let the best mixture of all tests be the best if it is, and clearly if the best was tested."""
+        rate_Bps, capacity_Bps, parts = self.hull.best()
+        if rate_Bps > (1 + 2 * self.evidence.noise * self.is_tested) * self.best.rate_Bps:
+            self.best, self.is_tested, self._parts = Planned(rate_Bps, capacity_Bps), False, parts
+
+    def doubt(self) -> None:
+        """Forget the tests of which the best mixture was made, and all before: they are not true any more."""
+        parts = self._parts
+        newest = max(np.flatnonzero(parts > _SMALL), default=-1)
+        self.evidence.forget(np.arange(len(self.evidence.got_Bps)) <= newest)
+        self.groups = settled(self.evidence, self._hinted())
+        self.best, self.is_tested = Planned(0.0, np.zeros(len(self.evidence.pairs))), False
+        self.mix()
 
     def drop_unsupported(self) -> None:
         """Give up the groups for which little speaks."""
         self.groups = supported(self.evidence, self.groups)
 
-    def explain(self, test: int) -> bool:
-        """Add groups that explain what fell short in all tests; if there are none, lower the worst pair of a test.
-
-        Returns:
-            Whether groups were found.
-
-        """
+    def explain(self) -> bool:
+        """Add groups that explain what fell short in all tests; return whether there are any."""
         found = explain(self.evidence, [*caps(self.evidence), *self.groups])
         self.groups = [*self.groups, *found]
-        if not found:
-            self._lower(self.evidence.offered_Bps[test], self.evidence.got_Bps[test])
         return bool(found)
 
-    def _lower(self, offered_Bps: Vector, got_Bps: Vector) -> None:
-        demand = np.minimum(offered_Bps, self.evidence.alone_Bps)
+    def lower(self) -> None:
+        """Lower the pair that fell short most in the last test, where nothing else explains it."""
+        got_Bps = self.evidence.got_Bps[-1]
+        demand = np.minimum(self.evidence.offered_Bps[-1], self.evidence.alone_Bps)
         parts = np.divide(got_Bps, demand, out=np.ones(len(got_Bps)), where=demand > 0)
         worst = int(parts.argmin())
         self._ceiling[worst] = min(got_Bps[worst], self._ceiling[worst] * (1 - self.evidence.slack))

@@ -90,7 +90,8 @@ class Learner:
         beliefs.prefer(Planned(rate_Bps, beliefs.evidence.got_Bps[-1]))
         beliefs.mix()
         beliefs.drop_unsupported()
-        beliefs.explain(len(beliefs.evidence.got_Bps) - 1)
+        if not beliefs.explain():
+            beliefs.lower()
 
     def proposal(self) -> Model:
         """Return the model to plan with next: a plan within its `carried_Bps` is safe, and tests what is believed."""

@@ -24,10 +24,12 @@ _CUTS = 4
 
 
 class Mixture(NamedTuple):
-    """What a mixture of tests carries, and the rate of the best plan within it."""
+    """The rates that a mixture of tests carries, and the rate of the best plan within it."""
 
     rate_Bps: float
     capacity_Bps: Vector
+    parts: Vector
+    """How much of each test the mixture has."""
 
 
 class Hull:
@@ -41,7 +43,7 @@ class Hull:
     def best(self) -> Mixture:
         """Return the mixture whose plan is the fastest, within 1 %."""
         tests = self._evidence.got_Bps
-        found = Mixture(0.0, np.zeros(len(self._evidence.pairs)))
+        found = Mixture(0.0, np.zeros(len(self._evidence.pairs)), np.zeros(len(tests)))
         if not len(tests):
             return found
         if not len(self._slopes):
@@ -59,7 +61,7 @@ class Hull:
                 continue
             rate_Bps, slope = planned.bound(self._evidence, capacity_Bps, [])
             if rate_Bps > found.rate_Bps:
-                found = Mixture(rate_Bps, capacity_Bps)
+                found = Mixture(rate_Bps, capacity_Bps, parts)
             self._slopes = np.vstack([self._slopes, slope])
         return found
 

@@ -85,7 +85,9 @@ class Evidence:
             raise TreefoldError("there is no pair of workers to learn about; measure the rate of at least one alone")
         for (source, target), rate_Bps in alone_Bps.items():
             if not 0 < rate_Bps < math.inf:
-                raise TreefoldError(f"rate {rate_Bps} of pair {source} -> {target} is not a number above 0; leave it out")
+                raise TreefoldError(
+                    f"rate {rate_Bps} of pair {source} -> {target} is not a number above 0; leave it out"
+                )
         if not 0 <= noise <= 0.2:
             raise TreefoldError(f"noise {noise} is not between 0 and 0.2; give the relative error of a measured rate")
         self.pairs = sorted(alone_Bps)
@@ -115,10 +117,9 @@ class Evidence:
         self.got_Bps = np.vstack([self.got_Bps, got])
         self.alone_Bps = np.maximum(self.alone_Bps, got * (1 - self.noise))
 
-    def without(self, test: int) -> None:
-        """Forget a test, by its row."""
-        self.offered_Bps = np.delete(self.offered_Bps, test, axis=0)
-        self.got_Bps = np.delete(self.got_Bps, test, axis=0)
+    def forget(self, tests: Mask) -> None:
+        """Forget some tests, by their rows."""
+        self.offered_Bps, self.got_Bps = self.offered_Bps[~tests], self.got_Bps[~tests]
 
     def vector(self, values: Mapping[Pair, float]) -> Vector:
         """Return values by pair as a row; 0 where there is none."""

@@ -2,9 +2,11 @@
 
 A plan that carries what it promises is proven for this network, whatever else the network is. If some pairs fall short,
 a few random sets of pairs are tested, too, and groups of pairs that share a capacity are found that explain all tests
-so far (`explain`). With these the next plan is made. Groups that limit a plan that was carried are tested alone once:
+so far (`explain`). With these the next plan is made. If nothing explains them, the plan is offered again: what passes
+is not structure, and is forgotten. Groups that limit a plan that was carried are tested alone once:
 if one carries more, so may a plan. The mixtures of what was carried at once (`mixtures`) are the floor while learning:
-when they reach what pairs, workers and confirmed groups allow at most, the loop ends.
+when they reach what pairs, workers and confirmed groups allow at most, the loop ends. In the end the best mixture is
+offered, too: if it is not carried, the network has changed, and what it was made of is forgotten.
 
 The loop does no input or output: it yields tests and is sent observations. The same observations lead to the same
 tests.
@@ -90,7 +92,9 @@ class Refinement:
 
         """
         if most_tests < 1:
-            raise TreefoldError(f"most_tests {most_tests} is less than 1; allow at least one test, that of the first plan")
+            raise TreefoldError(
+                f"most_tests {most_tests} is less than 1; allow at least one test, that of the first plan"
+            )
         self._beliefs = Beliefs(alone_Bps, knowledge or Knowledge())
         self._most = most_tests
         self._random = np.random.default_rng(seed)
@@ -111,11 +115,18 @@ class Refinement:
     def tests(self) -> Tests:
         """Yield tests, and learn from the observation that is sent for each; the end of the generator is the end."""
         self._beliefs.mix()
-        while not self.proven and self.made < self._most:
+        while not self.proven and (self._left or not self.made):
             before = self._beliefs.groups
             plan = self._plan()
             yield from self._round(plan)
             self._record(plan, before)
+        if not self.proven:
+            yield from self._holds()
+
+    @property
+    def _left(self) -> int:
+        """How many tests may still be made; one is kept for the best plan until that was tested."""
+        return max(self._most - self.made - (not self._beliefs.is_tested), 0)
 
     def _plan(self) -> Planned:
         """Return a plan; hints do not count before there is a need for them."""
@@ -128,7 +139,7 @@ class Refinement:
         if not is_carried or not self.made:
             is_carried = yield from self._offer(plan)
         if self._beliefs.has_enough(self._beliefs.most_Bps()):
-            self.proven = True
+            self.proven = yield from self._holds()
         elif is_carried:
             yield from self._confirm(plan)
         else:
@@ -152,14 +163,28 @@ class Refinement:
     def _confirm(self, plan: Planned) -> Tests:
         """Test the groups that limit a plan, each alone; if all stand, the plan is proven."""
         evidence, limits, stand = self._beliefs.evidence, self._beliefs.limiting(plan), True
-        while limits and self.made < self._most:
+        while limits and self._left:
             together = apart(evidence, limits)
             limits = [each for each in limits if each not in together]
             mask = np.any([each.mask for each in together], axis=0)
             yield from self._test(np.where(mask, UNLIMITED, 0.0), "group")
             stand &= all([self._stood(each) for each in together])
         self._beliefs.mix()
-        self.proven = stand and not limits
+        if stand and not limits:
+            self.proven = yield from self._holds()
+
+    def _holds(self) -> Generator[Test, Observation, bool]:
+        """Return whether the best plan so far is carried; a mixture of tests that are not true any more is not."""
+        beliefs = self._beliefs
+        if beliefs.is_tested or self.made >= self._most:
+            return beliefs.is_tested
+        best = beliefs.best
+        yield from self._test(best.loads_Bps * (1 - 2 * beliefs.evidence.noise), "repeat")
+        if is_carried := beliefs.was_carried():
+            beliefs.prefer(best)
+        else:
+            beliefs.doubt()
+        return is_carried
 
     def _stood(self, group: Shared) -> bool:
         """Return whether a group stood its test, and confirm it; one known by hops that was not full limits nothing."""
@@ -176,17 +201,26 @@ class Refinement:
 
     def _explain(self, plan: Planned) -> Tests:
         """Find groups that explain why a plan fell short, with the help of a few random tests."""
-        beliefs, offered = self._beliefs, len(self._beliefs.evidence.got_Bps) - 1
+        beliefs, row = self._beliefs, len(self._beliefs.evidence.got_Bps) - 1
         beliefs.drop_unsupported()
         weights = np.where(beliefs.mask_of(plan.loads_Bps), _LIKELIER, 1.0)
         count = min(len(weights), round(_PAIRS_A_WORKER * beliefs.evidence.ranks))
-        for _ in range(min(_RANDOM_TESTS, self._most - self.made)):
+        for _ in range(min(_RANDOM_TESTS, self._left)):
             columns = self._random.choice(len(weights), count, replace=False, p=weights / weights.sum())
             chosen = np.zeros(len(weights))
             chosen[columns] = UNLIMITED
             yield from self._test(chosen, "random")
         beliefs.mix()
-        beliefs.explain(offered)
+        if not beliefs.explain() and self._left:
+            yield from self._repeat(plan, row)
+
+    def _repeat(self, plan: Planned, row: int) -> Tests:
+        """Offer a plan again that fell short in a test without a reason: forget that test if it is carried now."""
+        beliefs = self._beliefs
+        if (yield from self._offer(plan)):
+            beliefs.evidence.forget(np.arange(len(beliefs.evidence.got_Bps)) == row)
+        else:
+            beliefs.lower()
 
     def _record(self, plan: Planned, before: Sequence[Shared]) -> None:
         beliefs = self._beliefs
