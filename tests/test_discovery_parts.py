@@ -19,7 +19,7 @@ PAIRS = [(source, target) for source in range(4) for target in range(4) if sourc
 
 def value_of(game):
     """The value of a matrix game by HiGHS."""
-    rows, columns = game.shape
+    columns = game.shape[1]
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     for _ in range(columns + 1):
@@ -111,7 +111,7 @@ def test_what_two_workers_send_together_is_a_cut():
 def test_latencies_that_add_up_say_which_pairs_lead_over_others():
     line = {(a, b): abs(a - b) * 1e-2 for a, b in PAIRS}
     found = of_latencies(evidence(), line)
-    assert [set(evidence().members(each.mask)) for each in found][0] == {(0, 1), (0, 2), (0, 3)}
+    assert set(evidence().members(found[0].mask)) == {(0, 1), (0, 2), (0, 3)}
     assert len(found) == 6
     assert of_latencies(evidence(), {}) == []
     assert of_latencies(evidence(), dict.fromkeys(PAIRS, 1e-2)) == []

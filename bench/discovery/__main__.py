@@ -14,6 +14,15 @@ from typing import Any
 from bench.discovery import networks
 from bench.discovery.trials import Trial, discovered
 
+_COLUMNS = [
+    "networks",
+    "hint",
+    "reached: least, median",
+    "at least 90 %",
+    "tests: median, most",
+    "90 % after: median",
+    "CPU s: most",
+]
 _VARIANTS: list[tuple[str, list[Callable[..., Any]], list[str], dict[str, float]]] = [
     ("", networks.KINDS, ["none", "latency", "routers"], {}),
     ("4 % noise", [networks.sparse, networks.meshed, networks.cloud], ["none", "latency"], {"noise": 0.04}),
@@ -28,10 +37,7 @@ def _trial(kind: Callable[..., Any], hint: str, changes: dict[str, float], seed:
 
 def main(seeds: int, first: int) -> None:
     """Print a row for each kind of network, variant and hint."""
-    print(
-        "| networks | hint | reached: least, median | at least 90 % | tests: median, most | 90 % after, median | CPU s, most |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}")
     with Pool() as pool:
         for variant, kinds, hints, changes in _VARIANTS:
             for kind in kinds:

@@ -1,4 +1,4 @@
-"""Random networks whose cables are not told: wide areas of 6 to 12 sites, with routers, access lines, or a cloud's caps.
+"""Random networks whose cables are not told: wide areas of 6 to 12 sites, with routers or access lines, and clouds.
 
 A network is made of sites at random places, joined by the shortest tree and a few more short cables. Workers stand at
 sites; a site without one is a router. Routes are the shortest by latency, or by hops.
@@ -10,8 +10,9 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
-from bench.discovery.truth import Truth, pairs_of
 from numpy.typing import NDArray
+
+from bench.discovery.truth import Truth, pairs_of
 
 Random = np.random.Generator
 _SPEED = 2e-2

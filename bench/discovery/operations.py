@@ -1,10 +1,10 @@
 """Lets operations run on a simulated network, and learns from them: `learnt` gives the rate of each."""
 
 import numpy as np
-from bench.discovery.trials import optimum_Bps, probed
-from bench.discovery.truth import Truth
 from numpy.typing import NDArray
 
+from bench.discovery.trials import optimum_Bps, probed
+from bench.discovery.truth import Truth
 from treefold.discovery import UNLIMITED, Knowledge, Learner, Observation, planned
 from treefold.discovery.groups import caps
 from treefold.discovery.observations import Evidence

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from bench.discovery.truth import Pair, Truth, measured, reached_Bps
 from numpy.typing import NDArray
 
-from treefold.discovery import UNLIMITED, Knowledge, Observation, Refinement
-from treefold.discovery import planned
+from bench.discovery.truth import Pair, Truth, measured, reached_Bps
+from treefold.discovery import UNLIMITED, Knowledge, Observation, Refinement, planned
 from treefold.discovery.groups import Shared
 from treefold.discovery.observations import Evidence
 

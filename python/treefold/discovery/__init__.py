@@ -4,10 +4,10 @@
 measures, waits or writes.
 """
 
-from treefold.discovery.model import Group, Model, shared
-from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test
 from treefold.discovery.beliefs import Knowledge
 from treefold.discovery.learning import Learner
+from treefold.discovery.model import Group, Model, shared
+from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test
 from treefold.discovery.refining import Refinement, Round
 
 __all__ = [

@@ -17,7 +17,7 @@ from treefold.discovery.observations import Evidence, Mask, Observation, Pair, V
 from treefold.discovery.planned import Planned
 
 ENOUGH = 0.95
-"""What was carried is enough if it is this part of what can be hoped for; and a group limits a plan that fills it so."""
+"""What was carried is enough if it is this part of what can be hoped for; a group that is so full limits a plan."""
 _SMALL = 0.02
 """A test has no part in a mixture if its part is smaller than this."""
 _CARRIED = 0.97

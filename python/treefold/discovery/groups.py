@@ -82,7 +82,7 @@ def supported(evidence: Evidence, groups: Sequence[Shared]) -> list[Shared]:
 
 
 def settled(evidence: Evidence, groups: Sequence[Shared]) -> list[Shared]:
-    """Return the groups without those that a test refutes; a small excess raises a capacity, and so does any if fixed."""
+    """Return the groups that no test refutes; a small excess raises a capacity, any excess that of a fixed group."""
     parts = carried(evidence, groups).max(axis=0, initial=0.0)
     kept = []
     for group, part in zip(groups, parts, strict=True):

@@ -27,7 +27,7 @@ _LEAST_FILL = 0.002
 _WIDER = 3
 """So many capacities above the rate of the first pair are tried, too."""
 _MANNERS = ("fair", "plain", "pure")
-"""The manners of growing: whether shares are taken to be fair, and whether pairs that were idle elsewhere come first."""
+"""The manners of growing: shares are taken to be fair, or not, or pairs that were idle elsewhere come first."""
 
 
 def grown(evidence: Evidence, still_open: Mask) -> list[Shared]:
@@ -87,4 +87,4 @@ def _worth(evidence: Evidence, still_open: Mask, start: int, manner: str) -> Vec
         worth = np.where(faster, _FASTER * worth, worth)
     if manner == "pure":
         worth = worth / np.maximum(got.sum(axis=0), 1e-9)
-    return worth
+    return np.asarray(worth)

@@ -11,7 +11,7 @@ from ipaddress import ip_address, ip_network
 import numpy as np
 
 from treefold.discovery.groups import Shared
-from treefold.discovery.observations import Evidence, Pair, Vector
+from treefold.discovery.observations import Evidence, Mask, Pair, Vector
 
 _SAME = 0.02
 """Latencies that differ by no more than this part are equal."""
@@ -70,7 +70,7 @@ def of_hops(evidence: Evidence, hops: Iterable[Iterable[Pair]]) -> list[Shared]:
     return [Shared(mask, _seen_Bps(evidence, mask), fixed=True) for mask in masks.values()]
 
 
-def _seen_Bps(evidence: Evidence, mask: Vector) -> float:
+def _seen_Bps(evidence: Evidence, mask: Mask) -> float:
     """Return the most that some pairs ever carried together."""
     return max(float((evidence.got_Bps @ mask).max(initial=0.0)), float(evidence.alone_Bps[mask].max()))
 

@@ -97,8 +97,8 @@ class Learner:
         """Return the model to plan with next: a plan within its `carried_Bps` is safe, and tests what is believed."""
         beliefs = self._beliefs
         plan = beliefs.plan()
-        if beliefs.has_enough(beliefs.most_Bps()) or self._fruitless >= _PATIENCE and beliefs.has_enough(plan.rate_Bps):
-            self.done = True
+        is_stuck = self._fruitless >= _PATIENCE and beliefs.has_enough(plan.rate_Bps)
+        self.done |= is_stuck or beliefs.has_enough(beliefs.most_Bps())
         if self.done or plan.rate_Bps < _GAIN * beliefs.best.rate_Bps:
             return beliefs.model
         return beliefs.model_of(self._safe(plan))

@@ -17,6 +17,9 @@ _DIGITS = 4
 _LEAST = 1e-3
 """A pair that was left out when traffic was carried has this part of its rate alone."""
 
+_LIMITS = 0.998
+"""A group limits its pairs if its capacity is less than this part of what they carry alone, after rounding."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -97,20 +100,25 @@ class Model:
 def shared(document: Document, model: Model) -> Document:
     """Return a document of links between the workers of a model with the model's shared capacities.
 
-    Links that go both ways, and those between other nodes, stay as they are.
+    Links that go both ways, and those between other nodes, stay as they are. Groups that limit nothing are left out.
     """
-    if not model.groups:
+    groups = [each for each in model.groups if each.capacity_Bps < _LIMITS * _sum_Bps(each, model)]
+    if not groups:
         return document
     names_of: dict[tuple[str, str], list[str]] = {}
-    for group in model.groups:
+    for group in groups:
         for source, target in sorted(group.members):
             names_of.setdefault((model.names[source], model.names[target]), []).append(group.name)
     links = [
         link | {"shares": names_of[ends]} if (ends := (link["source"], link["target"])) in names_of else link
         for link in document["links"]
     ]
-    capacities = [make_shared(each.name, _rounded(each.capacity_Bps)) for each in model.groups]
+    capacities = [make_shared(each.name, _rounded(each.capacity_Bps)) for each in groups]
     return document | {"links": links, "shared": capacities}
+
+
+def _sum_Bps(group: Group, model: Model) -> float:
+    return sum(model.alone_Bps.get(pair, 0.0) for pair in group.members)
 
 
 def _rounded(rate_Bps: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treefold.bounds import collective_bounds_of
 from treefold.discovery.groups import Shared
@@ -68,7 +69,7 @@ def nearest(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared], 
     return best(evidence, _only(capacity_Bps, order[:many]), groups)
 
 
-def _only(capacity_Bps: Vector, columns: Vector) -> Vector:
+def _only(capacity_Bps: Vector, columns: NDArray[np.intp]) -> Vector:
     """Return the capacities of some pairs; the others keep next to nothing."""
     kept = np.zeros(len(capacity_Bps))
     kept[columns] = capacity_Bps[columns]

@@ -168,7 +168,8 @@ class Refinement:
             limits = [each for each in limits if each not in together]
             mask = np.any([each.mask for each in together], axis=0)
             yield from self._test(np.where(mask, UNLIMITED, 0.0), "group")
-            stand &= all([self._stood(each) for each in together])
+            stood = [self._stood(each) for each in together]
+            stand &= all(stood)
         self._beliefs.mix()
         if stand and not limits:
             self.proven = yield from self._holds()
