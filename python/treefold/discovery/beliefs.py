@@ -86,7 +86,7 @@ class Beliefs:
 
     @property
     def _length(self) -> Vector:
-        """How long each pair is; where nothing says so, narrow pairs are long."""
+        """The length of each pair; where nothing says so, narrow pairs are long."""
         latency_s = self.evidence.vector(self._knowledge.latency_s)
         return latency_s if latency_s.all() else -self.evidence.alone_Bps
 

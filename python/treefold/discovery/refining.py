@@ -59,7 +59,7 @@ class Refinement:
 
     Attributes:
         rounds: What each round has learnt.
-        made: How many tests were made.
+        made: The number of tests so far.
         proven: Whether the loop has ended because nothing faster is in sight, rather than for lack of tests.
 
     Example:
@@ -125,7 +125,7 @@ class Refinement:
 
     @property
     def _left(self) -> int:
-        """How many tests may still be made; one is kept for the best plan until that was tested."""
+        """The number of tests that may still be made; one is kept for the best plan until that was tested."""
         return max(self._most - self.made - (not self._beliefs.is_tested), 0)
 
     def _plan(self) -> Planned:
