@@ -145,12 +145,33 @@ def test_a_network_that_slows_down_meanwhile_is_not_promised_any_more():
         ({(0, 1): 0.0, (1, 0): 1e6}, {}, "rate 0.0 of pair 0 -> 1"),
         ({(0, 1): float("nan"), (1, 0): 1e6}, {}, "rate nan of pair 0 -> 1"),
         ({(0, 1): 1e6, (1, 0): 1e6}, {"most_tests": 0}, "most_tests 0"),
+        ({(0, 0): 1e6}, {}, "not of two workers"),
+        ({(0, 1): 1e6, (1, 0): 1e6, (1, 2): 1e6}, {}, "worker 0 cannot receive from worker 2"),
+        ({(0, 1): 1e6, (1, 0): 1e6}, {"knowledge": Knowledge(names=["a"])}, "1 names for 2 workers"),
         ({(0, 1): 1e6, (1, 0): 1e6}, {"knowledge": Knowledge(noise=0.5)}, "noise 0.5"),
     ],
 )
 def test_bad_input_is_refused(alone, options, says):
     with pytest.raises(treefold.TreefoldError, match=says):
         Refinement(alone, **options)
+
+
+def test_an_observation_without_numbers_is_refused():
+    tests = Refinement({(0, 1): 1e6, (1, 0): 1e6}).tests()
+    offered = next(tests).offered_Bps
+    with pytest.raises(treefold.TreefoldError, match="0 -> 1 got nan"):
+        tests.send(Observation(offered, {(0, 1): float("nan")}))
+
+
+def test_a_network_that_carries_nothing_ends_with_the_budget():
+    refinement = Refinement(dict.fromkeys(pairs_of(3), 1e6), most_tests=12)
+    tests, observation = refinement.tests(), None
+    with suppress(StopIteration):
+        while True:
+            observation = Observation(tests.send(observation).offered_Bps, {})
+    assert not refinement.proven
+    assert refinement.made <= 12
+    assert treefold.topology(refinement.model.carried()).ranks == 3
 
 
 def test_two_workers_that_share_one_line_are_told_so():

@@ -15,11 +15,14 @@ from treefold.discovery.mixtures import Hull
 from treefold.discovery.model import Group, Model, group_name
 from treefold.discovery.observations import Evidence, Mask, Observation, Pair, Vector
 from treefold.discovery.planned import Planned
+from treefold.errors import TreefoldError
 
 ENOUGH = 0.95
 """What was carried is enough if it is this part of what can be hoped for; a group that is so full limits a plan."""
 _SMALL = 0.02
 """A test has no part in a mixture if its part is smaller than this."""
+_LEAST = 0.01
+"""A pair keeps this part of its rate alone, however little it got."""
 _CARRIED = 0.97
 """A plan is carried if its pairs together got this part of what was offered to them."""
 
@@ -63,6 +66,9 @@ class Beliefs:
     def __init__(self, alone_Bps: Mapping[Pair, float], knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self.evidence = Evidence(alone_Bps, knowledge.noise)
+        if 0 < len(knowledge.names) != self.evidence.ranks:
+            problem = f"{len(knowledge.names)} names for {self.evidence.ranks} workers"
+            raise TreefoldError(f"{problem}; give each worker one, in the order of ranks")
         for observation in knowledge.observations:
             self.evidence.add(observation)
         self.hull = Hull(self.evidence)
@@ -156,7 +162,8 @@ class Beliefs:
         demand = np.minimum(self.evidence.offered_Bps[-1], self.evidence.alone_Bps)
         parts = np.divide(got_Bps, demand, out=np.ones(len(got_Bps)), where=demand > 0)
         worst = int(parts.argmin())
-        self._ceiling[worst] = min(got_Bps[worst], self._ceiling[worst] * (1 - self.evidence.slack))
+        lower_Bps = min(got_Bps[worst], self._ceiling[worst] * (1 - self.evidence.slack))
+        self._ceiling[worst] = max(lower_Bps, _LEAST * self.evidence.alone_Bps[worst])
 
     # Saying it.
 

@@ -42,7 +42,7 @@ def caps(evidence: Evidence) -> list[Shared]:
     for end in (evidence.source, evidence.target):
         for rank in range(evidence.ranks):
             mask = end == rank
-            most_Bps = float((evidence.got_Bps @ mask).max(initial=0.0))
+            most_Bps = float((evidence.got_Bps @ mask).max(initial=evidence.alone_Bps[mask].max(initial=0.0)))
             was_tested = np.isinf(evidence.offered_Bps[:, mask]).all(axis=1).any()
             if mask.sum() > 1 and was_tested and most_Bps < CAPPED * evidence.alone_Bps[mask].sum():
                 found.append(Shared(mask, most_Bps, confirmed=True))

@@ -23,6 +23,7 @@ Mask = NDArray[np.bool_]
 UNLIMITED = math.inf
 """The rate to offer to a pair that should get as much as TCP takes."""
 
+_LEAST_BPS = 1.0
 _LIMITED, _UNLIMITED = 3.5, 4.5
 """A pair fell short if it got so many standard deviations less than what was offered to it, or than its rate alone.
 
@@ -78,16 +79,10 @@ class Evidence:
         """Begin with the rate of each pair alone.
 
         Raises:
-            TreefoldError: If there is no pair, a rate is not a number above 0, or the noise is none.
+            TreefoldError: If there is no pair, a worker does not reach another, or a rate or the noise is none.
 
         """
-        if not alone_Bps:
-            raise TreefoldError("there is no pair of workers to learn about; measure the rate of at least one alone")
-        for (source, target), rate_Bps in alone_Bps.items():
-            if not 0 < rate_Bps < math.inf:
-                raise TreefoldError(
-                    f"rate {rate_Bps} of pair {source} -> {target} is not a number above 0; leave it out"
-                )
+        _check_pairs(alone_Bps)
         if not 0 <= noise <= 0.2:
             raise TreefoldError(f"noise {noise} is not between 0 and 0.2; give the relative error of a measured rate")
         self.pairs = sorted(alone_Bps)
@@ -110,7 +105,15 @@ class Evidence:
         return 4 * self.noise
 
     def add(self, observation: Observation) -> None:
-        """Keep what a test showed; a pair that got more than ever alone can carry that."""
+        """Keep what a test showed; a pair that got more than ever alone can carry that.
+
+        Raises:
+            TreefoldError: If a rate that a pair got is not a number of at least 0.
+
+        """
+        for (source, target), rate_Bps in observation.got_Bps.items():
+            if not 0 <= rate_Bps < math.inf:
+                raise TreefoldError(f"pair {source} -> {target} got {rate_Bps} B/s; give a number of at least 0")
         offered = self.vector(observation.offered_Bps)
         got = self.vector(observation.got_Bps)
         self.offered_Bps = np.vstack([self.offered_Bps, offered])
@@ -149,3 +152,22 @@ class Evidence:
         errors = np.where(np.isinf(self.offered_Bps), _UNLIMITED, _LIMITED)
         demand = np.minimum(self.offered_Bps, self.alone_Bps)
         return (self.offered_Bps > 0) & (self.got_Bps < (1 - errors * self.noise) * demand)
+
+
+def _check_pairs(alone_Bps: Mapping[Pair, float]) -> None:
+    """Raise a TreefoldError if pairs or their rates are none, or do not let all workers reach each other."""
+    if not alone_Bps:
+        raise TreefoldError("there is no pair of workers to learn about; measure the rate of at least one alone")
+    for (source, target), rate_Bps in alone_Bps.items():
+        if source == target or min(source, target) < 0:
+            raise TreefoldError(f"pair {source} -> {target} is not of two workers; give two ranks that differ")
+        if not _LEAST_BPS <= rate_Bps < math.inf:
+            problem = f"rate {rate_Bps} of pair {source} -> {target} is not a number of at least {_LEAST_BPS:g} B/s"
+            raise TreefoldError(f"{problem}; leave the pair out")
+    ranks = 1 + max(max(pair) for pair in alone_Bps)
+    for pairs, verb in ((alone_Bps, "send to"), ([pair[::-1] for pair in alone_Bps], "receive from")):
+        reached = {0}
+        for _ in range(ranks):
+            reached |= {target for source, target in pairs if source in reached}
+        if apart := sorted(set(range(ranks)) - reached):
+            raise TreefoldError(f"worker 0 cannot {verb} worker {apart[0]}, not even through others; leave that out")
