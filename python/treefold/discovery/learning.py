@@ -1,0 +1,120 @@
+"""Learns a network from the operations that run on it anyway: no traffic is sent for the sake of a test.
+
+Each operation is an observation of the current plan's traffic: each pair carried what the plan gives it, at the rate of
+the operation, and the pairs that always had data waiting fell short. Groups that explain what fell short so far make
+the next plan, and running it tests them for free.
+
+A plan is only proposed if it cannot be much slower than what ran before learning began, whatever the network is: what
+was measured at once can be carried again, and so can mixtures of it, so the worst case of a plan is the highest rate at
+which its traffic fits into a mixture (a matrix game). A plan that may be too slow is mixed with the best one that is
+known to be carried, as little as is needed. So learning proceeds in steps, and each step widens what is known.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from treefold.discovery.beliefs import Beliefs, Knowledge
+from treefold.discovery.games import best_mixture
+from treefold.discovery.model import Model
+from treefold.discovery.observations import Observation, Pair, Vector
+from treefold.discovery.planned import Planned
+from treefold.errors import TreefoldError
+
+_SLOWER = 0.05
+"""A plan may in the worst case be slower by this part than the slowest operation before learning began."""
+_STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
+"""The parts of a new plan that are tried in a mixture, the highest first."""
+_GAIN = 1.03
+"""A proposal is worth it if it promises so many times the rate of the last one that was carried."""
+_PATIENCE = 3
+"""Learning ends after so many plans in a row that were not faster than the best before them."""
+
+
+class Learner:
+    """A model that operations refine; at any moment `model` is the best so far.
+
+    Attributes:
+        operations: How many operations were seen.
+        done: Whether nothing faster is in sight.
+
+    """
+
+    def __init__(self, alone_Bps: Mapping[Pair, float], slowest_Bps: float, knowledge: Knowledge | None = None) -> None:
+        """Begin with the rate of each pair alone, and what else is known.
+
+        Args:
+            alone_Bps: The rate of each pair alone, in bytes per second.
+            slowest_Bps: The rate of the slowest operation before learning began: its bytes by its seconds.
+            knowledge: What else is known. Its observations are what makes steps large.
+
+        Raises:
+            TreefoldError: If a rate is not a number above 0.
+
+        """
+        if not 0 < slowest_Bps < np.inf:
+            raise TreefoldError(f"slowest_Bps {slowest_Bps} is not a number above 0; give the rate of an operation")
+        self._beliefs = Beliefs(alone_Bps, knowledge or Knowledge())
+        self._slowest_Bps = slowest_Bps
+        self._fastest_Bps = slowest_Bps
+        self._fruitless = 0
+        self.operations = 0
+        self.done = False
+        self._beliefs.mix()
+
+    @property
+    def rate_Bps(self) -> float:
+        """The highest rate of an all-reduce of which it is known that the network carries it."""
+        return self._beliefs.best.rate_Bps
+
+    @property
+    def model(self) -> Model:
+        """The best model so far."""
+        return self._beliefs.model
+
+    def see(self, observation: Observation, rate_Bps: float) -> None:
+        """Learn from an operation.
+
+        Args:
+            observation: What each pair carried in the mean while the operation ran; `UNLIMITED` is what was offered to
+                pairs that always had data waiting, and to others as much as they carried.
+            rate_Bps: The rate of the operation: the bytes of a vector by the seconds that it took.
+
+        """
+        beliefs = self._beliefs
+        beliefs.see(observation)
+        self.operations += 1
+        is_faster = rate_Bps > _GAIN * self._fastest_Bps
+        self._fastest_Bps = max(self._fastest_Bps, rate_Bps)
+        self._fruitless = 0 if is_faster else self._fruitless + 1
+        beliefs.prefer(Planned(rate_Bps, beliefs.evidence.got_Bps[-1]))
+        beliefs.mix()
+        beliefs.drop_unsupported()
+        if not beliefs.explain():
+            beliefs.lower()
+
+    def proposal(self) -> Model:
+        """Return the model to plan with next: a plan within its `carried_Bps` is safe, and tests what is believed."""
+        beliefs = self._beliefs
+        plan = beliefs.plan()
+        is_stuck = self._fruitless >= _PATIENCE and beliefs.has_enough(plan.rate_Bps)
+        self.done |= is_stuck or beliefs.has_enough(beliefs.most_Bps())
+        if self.done or plan.rate_Bps < _GAIN * beliefs.best.rate_Bps:
+            return beliefs.model
+        return beliefs.model_of(self._safe(plan))
+
+    def _safe(self, plan: Planned) -> Vector:
+        """Return the traffic of a plan, mixed with that of the best known one as far as its worst case demands it."""
+        best = self._beliefs.best
+        known = best.loads_Bps / best.rate_Bps
+        for part in _STEPS:
+            mixed = part * plan.loads_Bps / plan.rate_Bps + (1 - part) * known
+            if self._worst_Bps(mixed) >= (1 - _SLOWER) * self._slowest_Bps:
+                return mixed * (part * plan.rate_Bps + (1 - part) * best.rate_Bps)
+        return best.loads_Bps
+
+    def _worst_Bps(self, loads: Vector) -> float:
+        """Return the rate at which a plan runs whatever the network is, from its loads at the rate 1."""
+        used = self._beliefs.mask_of(loads, 1e-6)
+        tests = np.vstack([self._beliefs.evidence.got_Bps, np.diag(self._beliefs.evidence.alone_Bps)])
+        return best_mixture((tests[:, used] / loads[used]).T)[0]

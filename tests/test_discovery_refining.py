@@ -1,0 +1,191 @@
+"""Discovery on simulated networks whose cables it is not told: what it reaches, when it stops, and what it refuses."""
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+
+import treefold
+from bench.discovery import networks
+from bench.discovery.trials import discovered, optimum_Bps, probed
+from bench.discovery.truth import Truth, measured, pairs_of, reached_Bps, shares
+from treefold.discovery import UNLIMITED, Knowledge, Observation, Refinement, planned
+from treefold.discovery.observations import Evidence
+
+
+def bus(ranks=4, capacity_Bps=1e7):
+    """All pairs share one cable, and nothing else limits them."""
+    pairs = pairs_of(ranks)
+    return Truth("bus", ranks, np.array([capacity_Bps]), np.ones((1, len(pairs)), bool), np.ones((ranks, ranks)))
+
+
+def dumbbell(noise=0.02):
+    """Two sites of three workers, whose lines are fast, joined by a cable that is slow."""
+    pairs = pairs_of(6)
+    between = [[a // 3 == side and b // 3 != side for a, b in pairs] for side in (0, 1)]
+    nodes = [[pair[end] == rank for pair in pairs] for end in (0, 1) for rank in range(6)]
+    capacity = np.array([1e7, 1e7, *[1e8] * 12])
+    return Truth("dumbbell", 6, capacity, np.array([*between, *nodes]), np.ones((6, 6)), noise)
+
+
+def small(kind, seed):
+    """The first network of a kind, from a seed on, with at most seven workers."""
+    return next(drawn for drawn in (networks.drawn(kind, each) for each in count(seed)) if drawn.ranks <= 7)
+
+
+def refined(truth, seed=0, most_tests=60, hears=lambda test: None, **known):
+    random = np.random.default_rng(seed)
+    alone, observations = probed(truth, random)
+    refinement = Refinement(alone, Knowledge(observations, noise=truth.noise, **known), most_tests)
+    tests, observation = refinement.tests(), None
+    with suppress(StopIteration):
+        while True:
+            test = tests.send(observation)
+            hears(test)
+            observation = Observation(test.offered_Bps, measured(truth, test.offered_Bps, random))
+    return refinement
+
+
+def reached(truth, refinement):
+    rates = refinement.model.carried_Bps
+    carried = np.array([rates.get(pair, 0.0) for pair in truth.pairs])
+    evidence = Evidence(dict.fromkeys(truth.pairs, 1.0))
+    return reached_Bps(truth, *planned.best(evidence, carried, [])) / optimum_Bps(truth)
+
+
+def test_shares_are_max_min_fair():
+    uses = np.array([[1, 1, 0], [0, 1, 1]], bool)
+    rates = shares(uses, np.array([10.0, 4.0]), np.array([np.inf, np.inf, 1.0]), np.ones(3))
+    assert rates.tolist() == [7.0, 3.0, 1.0]
+
+
+def test_a_slow_cable_between_two_sites_is_found():
+    truth = dumbbell()
+    refinement = refined(truth)
+    assert reached(truth, refinement) >= 0.9
+    assert refinement.proven
+
+
+@pytest.mark.parametrize("kind", [networks.sparse, networks.with_routers])
+def test_plans_reach_most_of_what_known_cables_allow(kind):
+    trials = [discovered(small(kind, seed), "latency", seed, 30) for seed in (100, 200)]
+    assert min(trial.reached for trial in trials) >= 0.9
+    assert max(trial.tests for trial in trials) <= 30
+
+
+@pytest.mark.parametrize("hint", ["none", "latency", "routers"])
+def test_in_a_cloud_the_first_plan_is_carried_and_nothing_else_is_tested(hint):
+    trials = [discovered(small(networks.cloud, seed), hint, seed) for seed in (100, 200)]
+    assert [trial.tests for trial in trials] == [1, 1]
+    assert min(trial.reached for trial in trials) >= 0.9
+
+
+def test_the_same_observations_lead_to_the_same_tests():
+    runs = [[], []]
+    for run in runs:
+        refined(dumbbell(), hears=run.append)
+    assert runs[0] == runs[1]
+
+
+def test_no_group_contradicts_a_test():
+    truth = small(networks.sparse, 300)
+    refinement = refined(truth, most_tests=12)
+    evidence = refinement._beliefs.evidence
+    for group in refinement.model.groups:
+        carried = evidence.got_Bps @ evidence.mask(group.members)
+        assert carried.max() <= (1 + evidence.refuting) * group.capacity_Bps
+
+
+def test_the_model_is_a_network_at_any_moment():
+    truth = small(networks.sparse, 301)
+    for most_tests in (1, 2, 5):
+        refinement = refined(truth, most_tests=most_tests)
+        assert refinement.made <= most_tests
+        model = refinement.model
+        assert treefold.topology(model.document()).ranks == truth.ranks
+        network = treefold.topology(model.carried())
+        assert treefold.bound(network).all_reduce.rate_Bps >= 0.95 * refinement.rate_Bps
+
+
+def test_a_closed_generator_leaves_the_best_so_far():
+    alone, observations = probed(bus(), np.random.default_rng(0))
+    refinement = Refinement(alone, Knowledge(observations))
+    tests = refinement.tests()
+    next(tests)
+    tests.close()
+    assert treefold.topology(refinement.model.carried()).ranks == 4
+
+
+def test_rounds_say_what_they_learnt():
+    truth = small(networks.meshed, 303)
+    refinement = refined(truth, most_tests=12)
+    assert [each.tests for each in refinement.rounds] == sorted({each.tests for each in refinement.rounds})
+    assert all(each.carried_Bps > 0 and each.promised_Bps > 0 for each in refinement.rounds)
+
+
+def test_a_network_that_slows_down_meanwhile_is_not_promised_any_more():
+    truth = dumbbell(noise=0.0)
+    alone, observations = probed(truth, np.random.default_rng(0))
+    slower = replace(truth, capacity_Bps=truth.capacity_Bps / 2)
+    refinement = Refinement(alone, Knowledge(observations, noise=0.01), most_tests=25)
+    tests, observation, random = refinement.tests(), None, np.random.default_rng(1)
+    with suppress(StopIteration):
+        while True:
+            test = tests.send(observation)
+            observation = Observation(test.offered_Bps, measured(slower, test.offered_Bps, random))
+    assert refinement.rate_Bps <= 1.1 * optimum_Bps(slower)
+
+
+@pytest.mark.parametrize(
+    ("alone", "options", "says"),
+    [
+        ({}, {}, "no pair of workers"),
+        ({(0, 1): 0.0, (1, 0): 1e6}, {}, "rate 0.0 of pair 0 -> 1"),
+        ({(0, 1): float("nan"), (1, 0): 1e6}, {}, "rate nan of pair 0 -> 1"),
+        ({(0, 1): 1e6, (1, 0): 1e6}, {"most_tests": 0}, "most_tests 0"),
+        ({(0, 0): 1e6}, {}, "not of two workers"),
+        ({(0, 1): 1e6, (1, 0): 1e6, (1, 2): 1e6}, {}, "worker 0 cannot receive from worker 2"),
+        ({(0, 1): 1e6, (1, 0): 1e6}, {"knowledge": Knowledge(names=["a"])}, "1 names for 2 workers"),
+        ({(0, 1): 1e6, (1, 0): 1e6}, {"knowledge": Knowledge(noise=0.5)}, "noise 0.5"),
+    ],
+)
+def test_bad_input_is_refused(alone, options, says):
+    with pytest.raises(treefold.TreefoldError, match=says):
+        Refinement(alone, **options)
+
+
+def test_an_observation_without_numbers_is_refused():
+    tests = Refinement({(0, 1): 1e6, (1, 0): 1e6}).tests()
+    offered = next(tests).offered_Bps
+    with pytest.raises(treefold.TreefoldError, match="0 -> 1 got nan"):
+        tests.send(Observation(offered, {(0, 1): float("nan")}))
+
+
+def test_a_network_that_carries_nothing_ends_with_the_budget():
+    refinement = Refinement(dict.fromkeys(pairs_of(3), 1e6), most_tests=12)
+    tests, observation = refinement.tests(), None
+    with suppress(StopIteration):
+        while True:
+            observation = Observation(tests.send(observation).offered_Bps, {})
+    assert not refinement.proven
+    assert refinement.made <= 12
+    assert treefold.topology(refinement.model.carried()).ranks == 3
+
+
+def test_two_workers_that_share_one_line_are_told_so():
+    refinement = refined(bus(2))
+    assert refinement.proven
+    assert refinement.made <= 12
+    assert reached(bus(2), refinement) >= 0.9
+
+
+def test_pairs_that_a_firewall_blocks_are_left_out():
+    truth = bus(4)
+    alone = {pair: 1e7 for pair in truth.pairs if pair != (0, 3)}
+    refinement = Refinement(alone)
+    offered = next(refinement.tests()).offered_Bps
+    assert (0, 3) not in offered
+    assert offered.keys() <= alone.keys()
+    assert UNLIMITED not in offered.values()
