@@ -158,9 +158,9 @@ def test_bytes_are_bounded():
     sent = {}
     send = transfers.send_stream
 
-    def counted(connection, seconds, most_bytes):
+    def counted(connection, seconds, most_bytes, rate_Bps):
         before = time.perf_counter()
-        send(connection, seconds, most_bytes)
+        send(connection, seconds, most_bytes, rate_Bps)
         sent[len(sent)] = most_bytes
         assert time.perf_counter() - before < 5
 

@@ -14,7 +14,7 @@ from treefold.cli.terminal import check_alone, notify, show
 from treefold.errors import TreefoldError
 
 if TYPE_CHECKING:
-    from treefold.probe import Settings
+    from treefold.probe import Measurements, Settings
     from treefold.rendezvous import Rendezvous
 
 
@@ -117,10 +117,12 @@ def probe(
     def work(joined: "Rendezvous") -> dict[str, Any]:
         if joined.rank:
             return report.summary(measure(joined, settings))
-        measured = measure(joined, settings, notify, measuring)
-        if output is not None:
-            exporters.write(report.document(measured, settings.links), output)
-        return report.summary(measured)
+
+        def keep(measured: "Measurements") -> None:
+            if output is not None:
+                exporters.write(report.document(measured, settings.links), output)
+
+        return report.summary(measure(joined, settings, notify, measuring, keep))
 
     workers.check(2)
     probed = among_workers(work, workers, ["probe", "--timeout", str(workers.timeout)])

@@ -6,6 +6,7 @@ a line that loses packets: about a segment in each round trip over the root of t
 "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997). Several carry the sum.
 """
 
+import math
 import socket
 import statistics
 import struct
@@ -37,16 +38,25 @@ class Sent(NamedTuple):
     """The share of segments that were sent again."""
 
 
-def send(streams: Sequence[socket.socket], echo: socket.socket | None, seconds: float, most_bytes: int) -> Sent:
-    """Send on all streams as fast as they take it, until the time is over or `most_bytes` are sent on all together."""
+def send(
+    streams: Sequence[socket.socket],
+    echo: socket.socket | None,
+    seconds: float,
+    most_bytes: int,
+    rate_Bps: float = math.inf,
+) -> Sent:
+    """Send on all streams until the time is over or `most_bytes` are sent on all together.
+
+    They send as fast as they take it, but together not faster than `rate_Bps`.
+    """
     before = _segments(streams)
     is_over = threading.Event()
     with _beside(len(streams)) as pool:
         echoes = None if echo is None else pool.submit(_ping_until, echo, is_over)
         try:
-            share = most_bytes // len(streams)
-            others = [pool.submit(transfers.send_stream, stream, seconds, share) for stream in streams[1:]]
-            transfers.send_stream(streams[0], seconds, share)
+            share = seconds, most_bytes // len(streams), rate_Bps / len(streams)
+            others = [pool.submit(transfers.send_stream, stream, *share) for stream in streams[1:]]
+            transfers.send_stream(streams[0], *share)
             for other in others:
                 other.result()
         finally:

@@ -8,16 +8,19 @@ A line that one TCP stream does not fill is measured again with two, four, eight
 less than 5 % more. They are the streams with which everything afterwards is measured.
 """
 
+import math
 import socket
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from treefold.errors import PeerError, TreefoldError
-from treefold.probe import lines, streams, transfers
+from treefold.probe import lines, refining, streams, transfers
 from treefold.probe import settings as probe_settings
 from treefold.probe.connections import Connected, agree, close_all, connect, connect_pairs
 from treefold.probe.links import directed_links
@@ -33,6 +36,9 @@ _SILENCE_S = 20.0
 _REMEDY = "let one of two listen (TREEFOLD_PORT), open firewalls between them, or choose another interface"
 _PARTS, _PART_TRIPS = 7, 5
 """The rate of a pair is the median of so many parts of its transfer, or of fewer that take so many round trips each."""
+
+_MOST_S = 90.0
+"""Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
 
 LEAST_TIMEOUT_S = 30.0
 """Give the rendezvous at least this timeout, in seconds.
@@ -55,7 +61,7 @@ _INTRODUCTION: dict[str, validation.Schema] = {
     "number": challenge.is_number,
     "granted_bytes": validation.is_amount,
 }
-_REPORTS = {"trips": (4, 4), "pair": (2, 2), "egress": (0, 1), "ingress": (0, 1), "together": (0, 1)}
+_REPORTS = {"trips": (4, 4), "pair": (2, 2), "egress": (0, 1), "ingress": (0, 1), "together": (0, 1), "offer": (0, 1)}
 """How many values a pair's source reports of a step of each kind, and how many its target."""
 
 
@@ -64,16 +70,19 @@ def measure(
     settings: Settings,
     announce: Callable[[str], None] = lambda _: None,
     track: Track = lambda steps: steps,
+    keep: Callable[[Measurements], None] = lambda _: None,
 ) -> Measurements:
     """Measure the network between the workers of a rendezvous; all of them call this together.
 
     Args:
         meeting: A rendezvous of at least 2 workers, whose timeout is at least `LEAST_TIMEOUT_S`.
         settings: How to probe. Worker 0's settings count; those of the others are ignored.
-        announce: A function that is called once, before anything is measured, with a line that says what the probe
-            costs; by default there is none.
+        announce: A function that is called before anything is measured, with a line that says what the probe costs,
+            and on worker 0 with a line for each round of tests; by default there is none.
         track: A function that wraps the list of steps of the probe, for example to show progress; by default nothing is
             shown.
+        keep: A function that is called on worker 0 with the measurements so far whenever these are a network, first
+            when all pairs were measured, and then after each round of tests; by default there is none.
 
     Returns:
         The measurements of all workers, the same on every worker. `treefold.topology(probe.document(measured))` is the
@@ -110,10 +119,18 @@ def measure(
             steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
             measured = Measurements(workers, *budget(agreed, steps))
             announce(cost(measured, pairs, steps))
+            began = time.monotonic()
             _prepare(connected)
             for step in track(steps):
                 _take(step, meeting, connected, measured)
                 _take_again(step, meeting, listener, connected, measured)
+            if not meeting.rank:
+                keep(measured)
+            if refining.is_worth_while(measured, agreed):
+                take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
+                most_s = _MOST_S if agreed.seconds is None else max(agreed.seconds - (time.monotonic() - began), 0.0)
+                for _ in refining.refine(meeting, measured, take, most_s, announce):
+                    keep(measured)
         finally:
             close_all(connected.sockets)
     return measured
@@ -193,11 +210,7 @@ def _make_names_differ(workers: list[dict[str, Any]]) -> None:
 
 def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> None:
     """Do this worker's part of a step, and add to `measured` what all workers measured."""
-    own, error = _own_part(step, meeting.rank, connected, measured)
-    reports = agree(
-        meeting, error, {"results": [_is_report]}, results=[[*pair, *values] for pair, values in own.items()]
-    )
-    values = _values(step, reports)
+    values = _reported(step, meeting, connected, measured)
     if step.kind == "trips":
         for pair in step.pairs:
             least_s, median_s, forth_s, back_s = (
@@ -216,11 +229,30 @@ def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measu
     # No pair is faster beside others than alone: one that seems so has a busy receiver, which reads late but all at
     # once.
     rates = {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
+    measured.at_once.append(rates)
     if step.kind == "together":
         measured.together |= rates
     else:
         rank, rate_of_rank = _star(step, measured)
         rate_of_rank[rank] = max(rate_of_rank.get(rank, 0), sum(rates.values()))
+
+
+def _reported(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> dict[Pair, list[float]]:
+    """Do this worker's part of a step; return what all workers measured."""
+    own, error = _own_part(step, meeting.rank, connected, measured)
+    reports = agree(
+        meeting, error, {"results": [_is_report]}, results=[[*pair, *values] for pair, values in own.items()]
+    )
+    return _values(step, reports)
+
+
+def _offer(
+    offered_Bps: Mapping[Pair, float], *, meeting: Rendezvous, connected: Connected, measured: Measurements
+) -> dict[Pair, float]:
+    """Offer these rates to pairs, as all workers do; return what each pair got."""
+    step = Step("offer", sorted(offered_Bps), offered_Bps=offered_Bps)
+    values = _reported(step, meeting, connected, measured)
+    return {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
 
 
 def _is_report(value: Any) -> bool:
@@ -295,10 +327,13 @@ def _transfer(
     echo = sockets[lines.ECHO] if is_alone else None
     seconds, most_bytes = limits(step, measured)
     if pair[SOURCE] == rank:
-        sent = lines.send(side_by_side, echo, seconds, most_bytes)
+        rate_Bps = step.offered_Bps.get(pair, math.inf)
+        sent = lines.send(side_by_side, echo, seconds, most_bytes, rate_Bps)
         return list(sent) if is_alone else []
     samples = lines.receive(side_by_side, echo)
-    round_trip_s = measured.trips[min(pair), max(pair)].least_s
+    # Rates of one window add up, so all pairs of a test leave out as much of its beginning as the longest line.
+    among = step.pairs if step.kind == "offer" else [pair]
+    round_trip_s = max(measured.trips[min(each), max(each)].least_s for each in among)
     # What was lost comes a round trip later, with all that came meanwhile: such a burst must not fill a part.
     parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS) if is_alone else 1
     rate = transfers.steady_rate(samples, seconds, round_trip_s, parts)

@@ -3,9 +3,10 @@
 from typing import Any
 
 from treefold._core import format_time
+from treefold.discovery import Model
 from treefold.importers import Document
 from treefold.importers.caps import Cap, cap_nodes
-from treefold.importers.document import make_document, make_link, make_node
+from treefold.importers.document import make_document, make_link, make_node, make_shared
 from treefold.probe.links import worker_names
 from treefold.probe.measuring import CAPPED
 from treefold.probe.results import (
@@ -22,6 +23,11 @@ from treefold.probe.transfers import RoundTrips
 
 _SHARED = 0.7
 """Pairs share bottlenecks if all of them at once carry less than this part of what pairs and nodes allow."""
+
+_LITTLE = 1e-4
+"""The best plan leaves a pair out that carries less than this part of what the widest one carries."""
+_WITHIN, _FULL = 0.999, 0.95
+"""What pairs share is told if they fill this part of it, and is a little less than what its links carry together."""
 
 _BLOATED_S = 0.1
 """A message waits long if it takes so many seconds more while its line is full, and more than twice as long."""
@@ -55,18 +61,41 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
         empty = make_document(f"probe of {len(names)} workers", [make_node(name) for name in names], [])
     else:
         names, empty = worker_names(links, measured.workers), links
-    filled = empty | {"links": [_link(measured, names, pair) for pair in measured.rates]}
+    if measured.model is not None:
+        return _refined(measured, measured.model, empty)
+    filled = empty | {"links": [_link(measured, names, pair, measured.rates[pair]) for pair in measured.rates]}
     caps = {names[rank]: cap for rank, cap in node_caps(measured).items()}
     return cap_nodes(filled, {name: caps[name] for name in names if name in caps})
 
 
-def _link(measured: Measurements, names: list[str], pair: Pair) -> dict[str, Any]:
+def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
+    """Return the network of what was carried at once, in which whatever is planned is carried.
+
+    Pairs that the best plan leaves out are left out, as nobody knows what they carry beside the others. What shares a
+    capacity that is full is told.
+    """
+    carried_Bps = model.carried_Bps
+    least_Bps = _LITTLE * max(carried_Bps.values())
+    used = [pair for pair in measured.rates if carried_Bps.get(pair, 0.0) > least_Bps]
+    links = {pair: _link(measured, list(model.names), pair, carried_Bps[pair]) for pair in used}
+    shared = []
+    for group in model.groups:
+        members = sorted(group.members & links.keys())
+        together_Bps = _WITHIN * sum(links[pair]["bandwidth_Bps"] for pair in members)
+        if len(members) > 1 and together_Bps > _FULL * group.capacity_Bps:
+            shared.append(make_shared(group.name, _digits(min(group.capacity_Bps, together_Bps))))
+            for pair in members:
+                links[pair]["shares"] = [*links[pair].get("shares", []), group.name]
+    return empty | {"links": [*links.values()]} | ({"shared": shared} if shared else {})
+
+
+def _link(measured: Measurements, names: list[str], pair: Pair, rate_Bps: float) -> dict[str, Any]:
     source, target = (names[rank] for rank in pair)
     values = _link_values(measured, pair)
     return make_link(
         source,
         target,
-        bandwidth_Bps=values["bandwidth_Bps"],
+        bandwidth_Bps=_digits(rate_Bps),
         latency_s=values["latency_s"],
         overhead_s=values["overhead_s"],
         streams=measured.streams.get(pair),

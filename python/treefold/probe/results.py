@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from treefold.discovery import Model
 from treefold.probe.transfers import RoundTrips
 
 Pair = tuple[int, int]
@@ -50,6 +51,8 @@ class Measurements:
         tries: The transfers of each pair alone, as `Try(rate_Bps, sent_bytes, loaded_s, retransmitted)`, by the number
             of streams.
         streams: The fewest TCP streams of each pair that carry its rate.
+        at_once: The rate of each pair in each transfer of several pairs at once.
+        model: What tests of many pairs at once have learnt of the network on worker 0; None if there were none.
 
     Example:
         >>> from treefold import probe
@@ -69,6 +72,8 @@ class Measurements:
     together: dict[Pair, float] = field(default_factory=dict)
     tries: dict[Pair, dict[int, Try]] = field(default_factory=dict)
     streams: dict[Pair, int] = field(default_factory=dict)
+    at_once: list[dict[Pair, float]] = field(default_factory=list)
+    model: Model | None = None
 
 
 def sent_bytes(measured: Measurements, pair: Pair) -> int:

@@ -212,7 +212,7 @@ def _note(way: _Way, family: int, limit: int, error: bytes) -> None:
             way.blocked = min(limit, way.blocked or limit)
 
 
-def shared_ways(routes: Mapping[Pair, Sequence[str | None]]) -> list[frozenset[Pair]]:
+def shared_ways(routes: Mapping[Pair, Sequence[str | int | None]]) -> list[frozenset[Pair]]:
     """Return the sets of pairs of workers whose routes cross the same ways, and may thus share a capacity.
 
     The pairs of a set have two routers in common, one right behind the other; or the source and the first router; or
@@ -221,7 +221,8 @@ def shared_ways(routes: Mapping[Pair, Sequence[str | None]]) -> list[frozenset[P
     hypotheses: sites may use the same private addresses, and a common way may be wide.
 
     Args:
-        routes: The routers on the way of each pair (source, target), as `routes_to` returns them.
+        routes: The routers on the way of each pair (source, target), as `routes_to` returns them; a worker that is one
+            by its rank.
 
     Returns:
         Each set of two or more pairs once, in the order of their pairs.
@@ -235,11 +236,9 @@ def shared_ways(routes: Mapping[Pair, Sequence[str | None]]) -> list[frozenset[P
     """
     crossing: dict[tuple[object, object], set[Pair]] = {}
     for (source, target), route in routes.items():
-        if route:
-            stops = [source, *route, target]
-            hops = [*pairwise(stops), ("first", route[0]), ("last", route[-1])]
-            for hop in hops:
-                if None not in hop:
-                    crossing.setdefault(hop, set()).add((source, target))
+        outer = [("first", route[0]), ("last", route[-1])] if route else []
+        for hop in (*pairwise([source, *route, target]), *outer):
+            if None not in hop:
+                crossing.setdefault(hop, set()).add((source, target))
     found = {frozenset(pairs) for pairs in crossing.values() if len(pairs) > 1}
     return sorted(found, key=sorted)

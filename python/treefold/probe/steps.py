@@ -1,7 +1,7 @@
 """The steps of a probe: which transfers happen at the same time, and how long and how large each may be."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from treefold._core import format_size
@@ -23,10 +23,12 @@ class Step(NamedTuple):
     """Transfers that happen at the same time, as pairs (source, target) of workers."""
 
     kind: str
-    """The measurement: `trips`, `pair`, `egress`, `ingress` or `together`."""
+    """The measurement: `trips`, `pair`, `egress`, `ingress`, `together` or `offer`."""
     pairs: list[Pair]
     streams: int = 1
     """How many TCP streams a transfer of the kind `pair` has; the others have as many as each pair needs."""
+    offered_Bps: Mapping[Pair, float] = {}
+    """The rates that are offered to pairs in a step of the kind `offer`."""
 
 
 class Budget(NamedTuple):
@@ -126,10 +128,12 @@ def limits(step: Step, measured: Measurements) -> Budget:
         rate = min(sum(rates), 2 * max(rates))
     elif step.kind == "together":
         rate = expected_together(measured)
+    elif step.kind == "offer":
+        rate = sum(min(offered, measured.rates[pair]) for pair, offered in step.offered_Bps.items())
     each = most_bytes // len(step.pairs)
     if step.kind == "pair":
         each = min(each - sent_bytes(measured, pair) for pair in step.pairs)
-    if step.streams > 1:
+    if step.streams > 1 or step.kind == "offer":
         long_s = _TRIPS_OF_SEVERAL * max(measured.trips[min(pair), max(pair)].least_s for pair in step.pairs)
         seconds = max(seconds, min(long_s, _MOST_TRANSFER_S))
     return Budget(min(seconds, most_bytes / rate) if rate else seconds, each)

@@ -4,6 +4,7 @@ Each function has a partner that the other end calls at the same time. The socke
 for ever.
 """
 
+import math
 import socket
 import statistics
 import struct
@@ -20,6 +21,8 @@ _MESSAGES, _MESSAGE_BYTES = 200, 64
 _BLOCK_BYTES = 32 << 10
 _SAMPLE_S = 0.001
 _UNSENT_BYTES = 128 << 10
+_LATE_S = 0.02
+"""A sender that has slept or waited so long too much still catches up."""
 _MORE, _LAST = b"\1", b"\0"
 
 
@@ -109,11 +112,19 @@ def receive_messages(connection: socket.socket) -> float:
     return statistics.median(after - before for before, after in pairwise(arrivals))
 
 
-def send_stream(connection: socket.socket, seconds: float, most_bytes: int) -> None:
-    """Send as fast as the connection takes it, until the time is over or `most_bytes` are sent."""
+def send_stream(connection: socket.socket, seconds: float, most_bytes: int, rate_Bps: float = math.inf) -> None:
+    """Send as fast as the connection takes it, until the time is over or `most_bytes` are sent.
+
+    It sends no faster than `rate_Bps`. What could not be sent in time is not caught up: other lines would then get less than they are offered.
+    """
     more, last = _MORE * _BLOCK_BYTES, _LAST * _BLOCK_BYTES
     deadline, left = time.perf_counter() + seconds, most_bytes - _BLOCK_BYTES
-    while time.perf_counter() < deadline and left > 0:
+    block_s, turn = _BLOCK_BYTES / rate_Bps, time.perf_counter()
+    while (now := time.perf_counter()) < deadline and left > 0:
+        if now < turn:
+            time.sleep(min(turn, deadline) - now)
+            continue
+        turn = max(turn, now - _LATE_S) + block_s
         connection.sendall(more)
         left -= _BLOCK_BYTES
     connection.sendall(last)
