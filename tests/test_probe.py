@@ -346,9 +346,15 @@ def test_local_writes_a_file_that_plan_takes(tmp_path):
     file = tmp_path / "net.json"
     run = start("probe", "--local", 3, "--seconds", 3, "-o", file, "--json")
     assert run.returncode == 0, run.stderr
-    assert set(json.loads(run.stdout)) == {"transfer_s", "transfer_most_bytes", "nodes", "links", "together", "notes"}
-    assert run.stderr.count("\n") == 1
-    assert run.stderr.startswith("3 pairs, at most 19 transfers of ")
+    printed = json.loads(run.stdout)
+    assert set(printed) == {
+        "transfer_s", "transfer_most_bytes", "nodes", "links", "together", "rounds", "shared", "notes"
+    }  # fmt: skip
+    first, *rounds = run.stderr.splitlines()
+    assert first.startswith("3 pairs, at most 19 transfers of ") and first.endswith("many pairs at once, 2 s or less")
+    assert len(rounds) == len(printed["rounds"]) > 0
+    assert all(re.match(rf"round {number}, [0-9]+ tests?: promised .*, carried .*", line)
+               for number, line in enumerate(rounds, 1))  # fmt: skip
     assert output("plan", file)["topology"]["accelerators"] == 3
 
 

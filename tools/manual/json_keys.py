@@ -85,6 +85,11 @@ FURTHER: dict[str, dict[str, str]] = {
         "the rate while all pairs sent at once.",
         "together": "The sum of the rates while all pairs sent at once (`rate_Bps`), and what pairs and nodes alone "
         "would allow (`expected_Bps`); null if there was only one pair.",
+        "rounds": "The rounds of tests of many pairs at once: how many tests there were by then (`tests`), the rate of "
+        "an all-reduce that the model promised (`promised_Bps`) and that was carried (`carried_Bps`), and the names of "
+        "the shared capacities that were found (`learnt`) and given up (`dropped`). Empty with fewer than three "
+        "workers, and with `--links`.",
+        "shared": "The network's shared capacities: `name`, `bandwidth_Bps`, and the `pairs` that share it.",
         "notes": "Remarks on what makes the measurements less reliable than they seem.",
     },
 }

@@ -10,7 +10,6 @@ less than 5 % more. They are the streams with which everything afterwards is mea
 
 import math
 import socket
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,7 @@ from treefold.probe.connections import Connected, agree, close_all, connect, con
 from treefold.probe.links import directed_links
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try
 from treefold.probe.settings import Settings
-from treefold.probe.steps import Step, budget, cost, limits, matchings, pairs_of, steps_of
+from treefold.probe.steps import Budget, Step, budget, cost, limits, matchings, most_transfers, pairs_of, steps_of
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
 from treefold.runtime.streams import granted_bytes
@@ -37,7 +36,9 @@ _REMEDY = "let one of two listen (TREEFOLD_PORT), open firewalls between them, o
 _PARTS, _PART_TRIPS = 7, 5
 """The rate of a pair is the median of so many parts of its transfer, or of fewer that take so many round trips each."""
 
-_MOST_S = 90.0
+_TESTS = 16
+"""Seconds and bytes are shared out as if so many tests of many pairs at once followed; there may be more."""
+_MOST_S = 60.0
 """Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
 
 LEAST_TIMEOUT_S = 30.0
@@ -117,19 +118,20 @@ def measure(
             links = _connected(links, connected.apart, workers)
             pairs = pairs_of(links)
             steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
-            measured = Measurements(workers, *budget(agreed, steps))
-            announce(cost(measured, pairs, steps))
-            began = time.monotonic()
+            tests = _TESTS if refining.is_worth_while(workers, agreed) else 0
+            measured = Measurements(workers, *budget(agreed, steps, tests))
+            most_s = _MOST_S if agreed.seconds is None else tests * measured.transfer_s
+            announce(cost(measured, pairs, steps, most_s if tests else 0.0))
             _prepare(connected)
             for step in track(steps):
                 _take(step, meeting, connected, measured)
                 _take_again(step, meeting, listener, connected, measured)
             if not meeting.rank:
                 keep(measured)
-            if refining.is_worth_while(measured, agreed):
+            if tests:
                 take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
-                most_s = _MOST_S if agreed.seconds is None else max(agreed.seconds - (time.monotonic() - began), 0.0)
-                for _ in refining.refine(meeting, measured, take, most_s, announce):
+                most = Budget(most_s, agreed.most_bytes - most_transfers(steps) * measured.most_transfer_bytes)
+                for _ in refining.refine(meeting, measured, take, most, announce):
                     keep(measured)
         finally:
             close_all(connected.sockets)
@@ -252,7 +254,10 @@ def _offer(
     """Offer these rates to pairs, as all workers do; return what each pair got."""
     step = Step("offer", sorted(offered_Bps), offered_Bps=offered_Bps)
     values = _reported(step, meeting, connected, measured)
-    return {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
+    rates = {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
+    measured.tests += 1
+    measured.tested_bytes += round(limits(step, measured).seconds * sum(rates.values()))
+    return rates
 
 
 def _is_report(value: Any) -> bool:

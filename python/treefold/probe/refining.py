@@ -19,6 +19,7 @@ from treefold.probe.connections import agree
 from treefold.probe.results import Measurements, Pair
 from treefold.probe.routers import routes_to, shared_ways
 from treefold.probe.settings import Settings
+from treefold.probe.steps import Budget
 from treefold.rendezvous import Rendezvous, validation
 from treefold.text import some
 
@@ -30,26 +31,26 @@ _ROUTES_S = 2.5
 _NOISE = 0.02
 
 
-def is_worth_while(measured: Measurements, settings: Settings) -> bool:
+def is_worth_while(workers: Sequence[Mapping[str, Any]], settings: Settings) -> bool:
     """Return whether there may be anything to learn: among three workers or more whose links nobody has listed."""
-    return settings.links is None and len(measured.workers) > 2
+    return settings.links is None and len(workers) > 2
 
 
 def refine(
     meeting: Rendezvous,
     measured: Measurements,
     take: Take,
-    most_s: float,
-    heard: Callable[[str], None] = lambda _: None,
-) -> Generator[None]:
+    most: Budget,
+    heard: Callable[[str], None],
+) -> Generator[None, None, None]:
     """Refine what was measured; all workers run this together. Each step of the generator is a round.
 
     Args:
         meeting: The rendezvous of all workers.
         measured: The measurements, which get the model.
         take: A function that takes a test.
-        most_s: How many seconds worker 0 goes on at most.
-        heard: A function that is told after each round what was learnt.
+        most: How many seconds and bytes all tests may take; a test that has begun is ended.
+        heard: A function that worker 0 tells after each round what was learnt.
 
     """
     hops = _hops(meeting, measured)
@@ -57,7 +58,7 @@ def refine(
         while (test := _agreed(meeting, None)) is not None:
             take(test)
         return
-    yield from _lead(meeting, measured, take, _refinement(measured, hops), time.monotonic() + most_s, heard)
+    yield from _lead(meeting, measured, take, _refinement(measured, hops), most, heard)
 
 
 def _refinement(measured: Measurements, hops: Sequence[frozenset[Pair]]) -> Refinement:
@@ -73,20 +74,20 @@ def _lead(
     measured: Measurements,
     take: Take,
     refinement: Refinement,
-    end: float,
+    most: Budget,
     heard: Callable[[str], None],
-) -> Generator[None]:
-    """Decide as worker 0 which test is next, until nothing faster is in sight or the time is over."""
-    tests, observation, told = refinement.tests(), None, 0
+) -> Generator[None, None, None]:
+    """Decide as worker 0 which test is next, until nothing faster is in sight or the budget is used."""
+    tests, observation, end = refinement.tests(), None, time.monotonic() + most.seconds
     while True:
         test, error = _next(tests, observation)
         measured.model = refinement.model
-        for each in refinement.rounds[told:]:
-            heard(_line(each, len(refinement.rounds)))
-        if len(refinement.rounds) > told:
-            told = len(refinement.rounds)
+        new = refinement.rounds[len(measured.rounds) :]
+        measured.rounds += new
+        for each in new:
+            heard(_line(each, len(measured.rounds)))
             yield
-        if time.monotonic() > end:
+        if time.monotonic() > end or measured.tested_bytes + measured.most_transfer_bytes > most.most_bytes:
             test = None
         offered = _agreed(meeting, None if test is None else test.offered_Bps, error)
         if offered is None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from treefold._core import format_time
-from treefold.discovery import Model
+from treefold.discovery import Model, Round
 from treefold.importers import Document
 from treefold.importers.caps import Cap, cap_nodes
 from treefold.importers.document import make_document, make_link, make_node, make_shared
@@ -147,9 +147,10 @@ def node_caps(measured: Measurements) -> dict[int, Cap]:
 
 
 def summary(measured: Measurements) -> dict[str, Any]:
-    """Return the JSON object of `treefold probe --json`: nodes, links, the rate of all pairs at once, and notes."""
+    """Return the JSON object of `treefold probe --json`: nodes, links, what pairs share, and notes."""
     names = [worker["name"] for worker in measured.workers]
     caps = node_caps(measured)
+    shared = [] if measured.model is None else _shared_capacities(document(measured))
     links = [
         {"source": names[pair[0]], "target": names[pair[1]]}
         | _link_values(measured, pair)
@@ -172,8 +173,30 @@ def summary(measured: Measurements) -> dict[str, Any]:
         "nodes": nodes,
         "links": links,
         "together": _together(measured),
+        "rounds": [_round(each) for each in measured.rounds],
+        "shared": shared,
         "notes": _notes(measured),
     }
+
+
+def _round(each: Round) -> dict[str, Any]:
+    learnt = [group.name for group in each.learnt]
+    return {
+        "tests": each.tests,
+        "promised_Bps": _digits(each.promised_Bps),
+        "carried_Bps": _digits(each.carried_Bps),
+        "learnt": learnt,
+        "dropped": [*each.dropped],
+    }
+
+
+def _shared_capacities(found: Document) -> list[dict[str, Any]]:
+    """Return the shared capacities of a document, each with the pairs that share it."""
+    pairs: dict[str, list[list[str]]] = {}
+    for link in found["links"]:
+        for name in link.get("shares", []):
+            pairs.setdefault(name, []).append([link["source"], link["target"]])
+    return [each | {"pairs": pairs[each["name"]]} for each in found.get("shared", [])]
 
 
 def _together(measured: Measurements) -> dict[str, float] | None:
@@ -187,7 +210,7 @@ def _notes(measured: Measurements) -> list[str]:
     """Return remarks on what makes the measurements less reliable than they seem."""
     notes = []
     together = _together(measured)
-    if together and together["rate_Bps"] < _SHARED * together["expected_Bps"]:
+    if measured.model is None and together and together["rate_Bps"] < _SHARED * together["expected_Bps"]:
         share = together["rate_Bps"] / together["expected_Bps"]
         notes.append(
             f"all pairs at once carry {share:.0%} of what pairs and nodes carry alone: pairs share links that plans do "

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from treefold.discovery import Model
+from treefold.discovery import Model, Round
 from treefold.probe.transfers import RoundTrips
 
 Pair = tuple[int, int]
@@ -52,7 +52,10 @@ class Measurements:
             of streams.
         streams: The fewest TCP streams of each pair that carry its rate.
         at_once: The rate of each pair in each transfer of several pairs at once.
-        model: What tests of many pairs at once have learnt of the network on worker 0; None if there were none.
+        tests: How many tests of many pairs at once there were.
+        tested_bytes: About how many bytes these have sent.
+        rounds: What each round of tests has learnt, on worker 0.
+        model: What all of them have learnt of the network, on worker 0; None if there were none.
 
     Example:
         >>> from treefold import probe
@@ -73,6 +76,9 @@ class Measurements:
     tries: dict[Pair, dict[int, Try]] = field(default_factory=dict)
     streams: dict[Pair, int] = field(default_factory=dict)
     at_once: list[dict[Pair, float]] = field(default_factory=list)
+    tests: int = 0
+    tested_bytes: int = 0
+    rounds: list[Round] = field(default_factory=list)
     model: Model | None = None
 
 

@@ -81,15 +81,19 @@ def most_transfers(steps: list[Step]) -> int:
     return sum(_TRANSFERS_OF[step.kind] for step in steps)
 
 
-def budget(settings: Settings, steps: list[Step]) -> Budget:
-    """Return what each transfer may take.
+def budget(settings: Settings, steps: list[Step], tests: int) -> Budget:
+    """Return what each transfer may take, if so many tests of many pairs at once are to follow the steps.
+
+    Where the settings allow too few seconds or bytes for these tests, the steps get all of them.
 
     Raises:
         TreefoldError: If the settings allow too few seconds or bytes for the steps.
 
     """
     count, trips_s = most_transfers(steps), _trips_s(steps)
-    seconds = _TRANSFER_S if settings.seconds is None else (settings.seconds - trips_s) / count
+    seconds = _TRANSFER_S if settings.seconds is None else (settings.seconds - trips_s) / (count + tests)
+    if seconds < _LEAST_TRANSFER_S and settings.seconds is not None:
+        seconds = (settings.seconds - trips_s) / count
     if seconds < _LEAST_TRANSFER_S:
         least_s = math.ceil(10 * (trips_s + _LEAST_TRANSFER_S * count)) / 10
         what = f"{count} transfers and the round trips, which take at least {least_s:.1f} s"
@@ -98,17 +102,19 @@ def budget(settings: Settings, steps: list[Step]) -> Budget:
     if settings.most_bytes < count << 20:
         problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"
         raise TreefoldError(f"{problem}; allow at least most_bytes={count << 20}")
-    return Budget(min(seconds, _MOST_TRANSFER_S), settings.most_bytes // count)
+    most_bytes = max(settings.most_bytes // (count + tests), min(settings.most_bytes // count, 1 << 20))
+    return Budget(min(seconds, _MOST_TRANSFER_S), most_bytes)
 
 
-def cost(measured: Measurements, pairs: list[Pair], steps: list[Step]) -> str:
-    """Return a line that says what the steps will take."""
+def cost(measured: Measurements, pairs: list[Pair], steps: list[Step], most_s: float) -> str:
+    """Return a line that says what the steps will take, and the tests of many pairs at once behind them."""
     count = most_transfers(steps)
     total_s = count * measured.transfer_s + _trips_s(steps)
     each = f"{measured.transfer_s:.2g} s or {format_size(measured.most_transfer_bytes)}"
     pairs_text = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''}"
     transfers = f"{pairs_text}, at most {count} transfers of {each}: {total_s:.0f} s or less"
-    return f"{transfers}, and more for lines that one TCP stream does not fill"
+    then = f", then tests of many pairs at once, {most_s:.0f} s or less" if most_s else ""
+    return f"{transfers}, and more for lines that one TCP stream does not fill{then}"
 
 
 def _trips_s(steps: list[Step]) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 from treefold._core import format_bandwidth, format_time
 from treefold.report.align import align
 from treefold.report.comparison import rate
+from treefold.text import some
 
 _NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 
@@ -49,6 +50,11 @@ def probe_table(probed: Mapping[str, Any]) -> str:
         is_noted = any(note.startswith("all pairs at once") for note in probed["notes"])
         share = "" if is_noted else f", {rate / expected:.0%} of what pairs and nodes carry alone"
         parts.append(f"all pairs at once: {format_bandwidth(rate)}{share}")
+    parts += [_shared(probed["shared"])] if probed["shared"] else []
+    if probed["rounds"]:
+        last = probed["rounds"][-1]
+        tests = f"{last['tests']} test{'' if last['tests'] == 1 else 's'} of many pairs at once"
+        parts.append(f"{tests}: an all-reduce at {format_bandwidth(last['carried_Bps'])} was carried")
     parts += [f"note: {note}" for note in probed["notes"]]
     return "\n\n".join(parts)
 
@@ -78,6 +84,14 @@ def _pairs(links: list[dict[str, Any]]) -> str:
             ]
         )
     return align(rows, left={0, 1})
+
+
+def _shared(shared: list[dict[str, Any]]) -> str:
+    rows = [["shared", "rate", "pairs"], ["", "(together)", ""]]
+    for each in shared:
+        pairs = [f"{source} -> {target}" for source, target in each["pairs"]]
+        rows.append([each["name"], format_bandwidth(each["bandwidth_Bps"]), some(pairs, 3)])
+    return align(rows, left={0, 2})
 
 
 def _nodes(nodes: list[dict[str, Any]]) -> str:
