@@ -11,7 +11,7 @@ less than 5 % more. They are the streams with which everything afterwards is mea
 import math
 import socket
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import asdict
@@ -108,34 +108,43 @@ def measure(
         raise TreefoldError("a probe measures between workers, and there is 1; start 2, as with runtime.local(2)")
     listener, error = _listener(meeting)
     with nullcontext() if listener is None else closing(listener):
-        workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
-        validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
-        agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
-        _make_names_differ(workers)
+        workers, agreed = _introduced(meeting, listener, error, settings)
         links = directed_links(agreed.links, workers)
         connected = connect_pairs(meeting, listener, pairs_of(links), workers, (lines.ECHO, 1))
         try:
             links = _connected(links, connected.apart, workers)
-            pairs = pairs_of(links)
-            steps = steps_of(matchings(pairs, len(workers), agreed.parallel), links, len(workers))
-            tests = _TESTS if refining.is_worth_while(workers, agreed) else 0
-            measured = Measurements(workers, *budget(agreed, steps, tests))
-            most_s = _MOST_S if agreed.seconds is None else tests * measured.transfer_s
-            announce(cost(measured, pairs, steps, most_s if tests else 0.0))
+            steps = steps_of(matchings(pairs_of(links), len(workers), agreed.parallel), links, len(workers))
+            measured, most = _budgeted(agreed, steps, workers)
+            announce(cost(measured, pairs_of(links), steps, most.seconds))
             _prepare(connected)
             for step in track(steps):
                 _take(step, meeting, connected, measured)
                 _take_again(step, meeting, listener, connected, measured)
-            if not meeting.rank:
+            for _ in _refined(meeting, connected, measured, most, announce):
                 keep(measured)
-            if tests:
-                take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
-                most = Budget(most_s, agreed.most_bytes - most_transfers(steps) * measured.most_transfer_bytes)
-                for _ in refining.refine(meeting, measured, take, most, announce):
-                    keep(measured)
         finally:
             close_all(connected.sockets)
     return measured
+
+
+def _budgeted(settings: Settings, steps: list[Step], workers: list[dict[str, Any]]) -> tuple[Measurements, Budget]:
+    """Return measurements that know what a transfer may take, and what all tests of many pairs at once may take."""
+    tests = _TESTS if refining.is_worth_while(workers, settings) else 0
+    measured = Measurements(workers, *budget(settings, steps, tests))
+    seconds = _MOST_S if settings.seconds is None and tests else tests * measured.transfer_s
+    left = settings.most_bytes - most_transfers(steps) * measured.most_transfer_bytes
+    return measured, Budget(seconds, left)
+
+
+def _refined(
+    meeting: Rendezvous, connected: Connected, measured: Measurements, most: Budget, announce: Callable[[str], None]
+) -> Iterator[None]:
+    """Take tests of many pairs at once, if there is time for them; on worker 0, each step is a network so far."""
+    if not meeting.rank:
+        yield
+    if most.seconds:
+        take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
+        yield from refining.refine(meeting, measured, take, most, announce)
 
 
 def _prepare(connected: Connected) -> None:
@@ -191,6 +200,17 @@ def _listener(meeting: Rendezvous) -> tuple[socket.socket | None, TreefoldError 
         return listen(meeting.address, meeting.port, what=f"worker {meeting.rank}"), None
     except TreefoldError as error:
         return None, error
+
+
+def _introduced(
+    meeting: Rendezvous, listener: socket.socket | None, error: TreefoldError | None, settings: Settings
+) -> tuple[list[dict[str, Any]], Settings]:
+    """Return all workers, whose names differ, and the settings of worker 0."""
+    workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
+    validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
+    agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
+    _make_names_differ(workers)
+    return workers, agreed
 
 
 def _introduction(meeting: Rendezvous, listener: socket.socket | None, settings: Settings) -> dict[str, Any]:

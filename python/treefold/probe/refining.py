@@ -15,6 +15,7 @@ from typing import Any
 from treefold._core import format_bandwidth
 from treefold.discovery import UNLIMITED, Group, Knowledge, Observation, Refinement, Round, Test
 from treefold.errors import TreefoldError
+from treefold.probe import learnt
 from treefold.probe.connections import agree
 from treefold.probe.results import Measurements, Pair
 from treefold.probe.routers import routes_to, shared_ways
@@ -47,7 +48,7 @@ def refine(
 
     Args:
         meeting: The rendezvous of all workers.
-        measured: The measurements, which get the model.
+        measured: The measurements, which get the model on worker 0, and in the end on all.
         take: A function that takes a test.
         most: How many seconds and bytes all tests may take; a test that has begun is ended.
         heard: A function that worker 0 tells after each round what was learnt.
@@ -57,8 +58,11 @@ def refine(
     if meeting.rank:
         while (test := _agreed(meeting, None)) is not None:
             take(test)
-        return
-    yield from _lead(meeting, measured, take, _refinement(measured, hops), most, heard)
+    else:
+        yield from _lead(meeting, measured, take, _refinement(measured, hops), most, heard)
+    mine = [learnt.to_json(measured, measured.model)] if measured.model else []
+    (found,) = agree(meeting, None, {"learnt": [learnt.SCHEMA]}, learnt=mine)[0]["learnt"]
+    learnt.take(measured, found)
 
 
 def _refinement(measured: Measurements, hops: Sequence[frozenset[Pair]]) -> Refinement:
@@ -148,9 +152,9 @@ def _is_route(value: Any) -> bool:
 def _line(each: Round, number: int) -> str:
     """Return a line that says what a round has learnt."""
     rates = f"promised {format_bandwidth(each.promised_Bps)}, carried {format_bandwidth(each.carried_Bps)}"
-    learnt = f"; shared: {some([_capacity(group) for group in each.learnt], 4)}" if each.learnt else ""
+    found = f"; shared: {some([_capacity(group) for group in each.learnt], 4)}" if each.learnt else ""
     dropped = f"; not shared after all: {some(list(each.dropped), 4)}" if each.dropped else ""
-    return f"round {number}, {each.tests} tests: {rates}{learnt}{dropped}"
+    return f"round {number}, {each.tests} tests: {rates}{found}{dropped}"
 
 
 def _capacity(group: Group) -> str:

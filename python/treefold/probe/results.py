@@ -54,8 +54,8 @@ class Measurements:
         at_once: The rate of each pair in each transfer of several pairs at once.
         tests: How many tests of many pairs at once there were.
         tested_bytes: About how many bytes these have sent.
-        rounds: What each round of tests has learnt, on worker 0.
-        model: What all of them have learnt of the network, on worker 0; None if there were none.
+        rounds: What each round of tests has learnt.
+        model: What all of them have learnt of the network; None if there were none.
 
     Example:
         >>> from treefold import probe

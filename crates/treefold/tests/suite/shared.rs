@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use treefold::bound::bounds;
 use treefold::plan::alpha_beta::Profile;
-use treefold::plan::{Collective, Plan};
+use treefold::plan::Collective;
 use treefold::planners::{self, Options};
 use treefold::random::Random;
 use treefold::sim::trace::Trace;
@@ -95,8 +95,8 @@ fn a_capacity_of_one_link_is_a_narrower_link() {
         (flow_seconds(&plan, 1 << 24), Profile::new(&plan).seconds(Bytes::known(1 << 24)).get())
     };
     let on_narrow = ring(&narrow);
-    let draft = planners::plan("multitree", &narrow, &Options::default()).unwrap().to_json();
-    let moved = Plan::from_json(&draft).unwrap().moved(&shared).unwrap();
+    let plan = planners::plan("multitree", &narrow, &Options::default()).unwrap();
+    let moved = plan.moved_to(&shared).unwrap().prove().unwrap();
     let seconds = (flow_seconds(&moved, 1 << 24), Profile::new(&moved).seconds(Bytes::known(1 << 24)).get());
     assert!((seconds.0 / on_narrow.0 - 1.0).abs() < 1e-9 && (seconds.1 / on_narrow.1 - 1.0).abs() < 1e-9);
 }
@@ -129,7 +129,7 @@ fn two_messages_share_a_conduit_evenly() {
         let shared = Shared { name: "conduit".into(), bandwidth: Bandwidth::known(bandwidth), links };
         Arc::new(plain.with_shared(vec![shared]).unwrap())
     };
-    // Rank 0 sends a third of the vector to each of the two others: over one capacity of 1 GB/s they take twice as long.
+    // Rank 0 sends the vector to each of the two others: over one capacity of 1 GB/s that takes twice as long.
     let seconds = |network: &Arc<Topology>| {
         let options = Options { collective: Collective::Broadcast, ..Options::default() };
         flow_seconds(&planners::plan("ps", network, &options).unwrap(), 3_000_000)

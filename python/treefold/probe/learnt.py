@@ -1,0 +1,60 @@
+"""What tests of many pairs at once have learnt, as the JSON that worker 0 sends to the others."""
+
+from typing import Any
+
+from treefold.discovery import Group, Model, Round
+from treefold.probe.results import Measurements
+from treefold.rendezvous import validation
+
+_GROUP: validation.Schema = {
+    "members": [[validation.is_count]],
+    "capacity_Bps": validation.is_amount,
+    "name": str,
+    "support": validation.is_count,
+    "confirmed": bool,
+}
+_RATES: validation.Schema = [(validation.is_count, validation.is_count, validation.is_amount)]
+_ROUND: validation.Schema = {
+    "tests": validation.is_count,
+    "promised_Bps": validation.is_amount,
+    "carried_Bps": validation.is_amount,
+    "learnt": [_GROUP],
+    "dropped": [str],
+}
+SCHEMA: validation.Schema = {
+    "alone_Bps": _RATES,
+    "carried_Bps": _RATES,
+    "latency_s": _RATES,
+    "groups": [_GROUP],
+    "rounds": [_ROUND],
+}
+
+
+def to_json(measured: Measurements, model: Model) -> dict[str, Any]:
+    """Return a model and its rounds as JSON."""
+    rates = {"alone_Bps": model.alone_Bps, "carried_Bps": model.carried_Bps, "latency_s": model.latency_s}
+    listed = {key: [[*pair, value] for pair, value in by_pair.items()] for key, by_pair in rates.items()}
+    rounds = [each.__dict__ | {"learnt": [*map(_group, each.learnt)]} for each in measured.rounds]
+    return {**listed, "groups": [*map(_group, model.groups)], "rounds": rounds}
+
+
+def take(measured: Measurements, learnt: dict[str, Any]) -> None:
+    """Put the JSON of a model and its rounds into measurements."""
+    rates = {
+        key: {(source, target): value for source, target, value in learnt[key]}
+        for key in ("alone_Bps", "carried_Bps", "latency_s")
+    }
+    names = [worker["name"] for worker in measured.workers]
+    measured.model = Model(names=names, groups=[*map(_group_of, learnt["groups"])], **rates)
+    measured.rounds = [
+        Round(**each | {"learnt": tuple(map(_group_of, each["learnt"])), "dropped": tuple(each["dropped"])})
+        for each in learnt["rounds"]
+    ]
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return group.__dict__ | {"members": sorted(map(list, group.members))}
+
+
+def _group_of(listed: dict[str, Any]) -> Group:
+    return Group(**listed | {"members": frozenset((source, target) for source, target in listed["members"])})
