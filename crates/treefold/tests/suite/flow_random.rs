@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::common::networks::{cases, networks, options, plans};
+use crate::common::networks::{cases, networks, options, plans, sharing_networks};
 use crate::common::oracle::{self, Key, Message, Times, key_of};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -127,19 +127,19 @@ fn assert_none_beats_the_bounds(topology: &Topology, options: &Options, size: By
     }
 }
 
-/// What each link carried, by the transfers and by the plan.
+/// What each link and each shared capacity carried, by the transfers and by the plan.
 fn assert_loads(plan: &Plan, trace: &Trace) {
     let routes = LaneRoutes::new(&plan.topology, &plan.lanes);
-    let mut bytes = vec![0.0; plan.topology.links().len()];
+    let mut bytes = vec![0.0; plan.topology.num_capacities()];
     for transfer in &trace.transfers {
-        routes.of(transfer.lane).iter().for_each(|&link| bytes[link] += transfer.bytes);
+        routes.capacities(transfer.lane).iter().for_each(|&link| bytes[link] += transfer.bytes);
     }
-    for (link, (seen, units)) in plan.topology.link_ids().zip(bytes.iter().zip(LinkLoads::new(plan, &routes).0)) {
+    for (link, (seen, units)) in plan.topology.capacity_ids().zip(bytes.iter().zip(LinkLoads::new(plan, &routes).0)) {
         let planned = units as f64 / plan.units as f64 * trace.size.get() as f64;
         assert!((seen - planned).abs() <= 1e-9 * planned, "link {link}: {seen} bytes, planned were {planned}");
         let (carried, occupied) = (trace.carried[link].get(), trace.occupied[link].get());
         let (least, most) =
-            (planned / plan.topology.link(link).bandwidth.bytes_per_second(), trace.seconds.get() * (1.0 + 1e-9));
+            (planned / plan.topology.bandwidth(link).bytes_per_second(), trace.seconds.get() * (1.0 + 1e-9));
         assert!(least <= carried * (1.0 + 1e-9), "link {link}: {carried} s for {planned} bytes");
         let rounding = 1e-9 * occupied + 1e-12 * trace.seconds.get();
         assert!(carried <= occupied + rounding && occupied <= most, "link {link}: {carried} s in {occupied} s");
@@ -171,7 +171,7 @@ proptest! {
 
     #[test]
     fn every_message_travels_when_the_oracle_says(
-        topology in networks(), options in options(), collective in collectives(), chunks in 1..=6u32,
+        topology in sharing_networks(), options in options(), collective in collectives(), chunks in 1..=6u32,
         size in sizes(), link_model in select(LINK_MODELS.to_vec()),
     ) {
         for plan in plans_under(&topology, link_model, &options, collective) {
@@ -187,7 +187,7 @@ proptest! {
 
     #[test]
     fn traces_agree_with_the_plan_and_with_themselves(
-        topology in networks(), options in options(), collective in collectives(), size in sizes(),
+        topology in sharing_networks(), options in options(), collective in collectives(), size in sizes(),
         link_model in select(LINK_MODELS.to_vec()),
     ) {
         for plan in plans_under(&topology, link_model, &options, collective) {
@@ -208,7 +208,7 @@ proptest! {
 
     #[test]
     fn no_simulated_time_beats_the_bounds(
-        topology in networks(), options in options(), size in sizes(), link_model in select(LINK_MODELS.to_vec()),
+        topology in sharing_networks(), options in options(), size in sizes(), link_model in select(LINK_MODELS.to_vec()),
     ) {
         assert_none_beats_the_bounds(&topology, &options, Bytes::known(size), link_model);
     }

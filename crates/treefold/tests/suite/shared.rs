@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use treefold::bound::bounds;
-use treefold::plan::alpha_beta::Profile;
 use treefold::plan::Collective;
+use treefold::plan::alpha_beta::Profile;
 use treefold::planners::{self, Options};
 use treefold::random::Random;
 use treefold::sim::trace::Trace;
@@ -96,8 +96,9 @@ fn a_capacity_of_one_link_is_a_narrower_link() {
     };
     let on_narrow = ring(&narrow);
     let plan = planners::plan("multitree", &narrow, &Options::default()).unwrap();
-    let moved = plan.moved_to(&shared).unwrap().prove().unwrap();
-    let seconds = (flow_seconds(&moved, 1 << 24), Profile::new(&moved).seconds(Bytes::known(1 << 24)).get());
+    let unproven = plan.moved_to(&shared).unwrap();
+    let moved = unproven.prove().unwrap();
+    let seconds = (flow_seconds(moved, 1 << 24), Profile::new(moved).seconds(Bytes::known(1 << 24)).get());
     assert!((seconds.0 / on_narrow.0 - 1.0).abs() < 1e-9 && (seconds.1 / on_narrow.1 - 1.0).abs() < 1e-9);
 }
 

@@ -10,7 +10,7 @@ use treefold::planners::options::{NeighborOrder, TreeOrder};
 use treefold::planners::spanning::{self, Rated, Resources};
 use treefold::planners::{self, Options, PLANNERS, cheapest};
 use treefold::random::Random;
-use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Link, LinkId, Node, NodeId, Shape, Shared, Topology};
 use treefold::units::{Bandwidth, Time};
 
 use super::spec;
@@ -134,6 +134,23 @@ pub fn networks() -> impl Strategy<Value = Arc<Topology>> {
         "ring:2",
     ];
     prop_oneof![8 => wishes().prop_map(|wish| Arc::new(wish.build())), 1 => select(shaped).prop_map(spec)]
+}
+
+/// Any connected network, of which half have capacities that some of their links share.
+pub fn sharing_networks() -> impl Strategy<Value = Arc<Topology>> {
+    let picks = prop::collection::vec((prop::collection::vec(any::<u32>(), 2..6), 0.1..0.9), 0..4);
+    (networks(), prop_oneof![Just(Vec::new()), picks]).prop_map(|(network, picks)| {
+        let links = network.links().len() as u32;
+        let shared = |(number, (picked, part)): (usize, (Vec<u32>, f64))| {
+            let mut links: Vec<LinkId> = picked.into_iter().map(|pick| LinkId(pick % links)).collect();
+            links.sort_unstable();
+            links.dedup();
+            let together: f64 = links.iter().map(|&link| network.link(link).bandwidth.bytes_per_second()).sum();
+            Shared { name: format!("shared {number}"), bandwidth: Bandwidth::known(together * part), links }
+        };
+        let listed = if links == 0 { Vec::new() } else { picks.into_iter().enumerate().map(shared).collect() };
+        Arc::new(network.with_shared(listed).unwrap())
+    })
 }
 
 pub fn options() -> impl Strategy<Value = Options> {

@@ -32,6 +32,8 @@ pub struct Message {
     /// Messages that must have left before it does: of its port's earlier steps, or the chunk before it.
     behind: Vec<usize>,
     route: Vec<LinkId>,
+    /// What the links of its route share, as often as they share it.
+    shared: Vec<LinkId>,
     /// Bytes a second that it never exceeds.
     pace: f64,
 }
@@ -58,7 +60,8 @@ pub fn messages(plan: &Plan, schedule: &Schedule, size: u64) -> Vec<Message> {
         let number = *number_of.entry(key).or_insert(messages.len());
         if number == messages.len() {
             let (bytes, nudge, pace, route) = (0.0, 1.0, f64::INFINITY, routes.of(lane).to_vec());
-            messages.push(Message { key, bytes, nudge, awaits: Vec::new(), behind: Vec::new(), route, pace });
+            let shared = routes.capacities(lane)[route.len()..].to_vec();
+            messages.push(Message { key, bytes, nudge, awaits: Vec::new(), behind: Vec::new(), route, shared, pace });
         }
         message_of[id] = Some(number);
         messages[number].bytes += schedule.elements_of(id) as f64 / schedule.elements as f64 * size as f64;
@@ -89,16 +92,18 @@ fn into_sender(schedule: &Schedule, id: TransferId) -> Vec<TransferId> {
     found
 }
 
-/// A paced edge sends all that it carries in just the time that the busiest link needs for all that it carries.
+/// A paced edge sends all that it carries in just the time that the busiest link or shared capacity needs for all that
+/// it carries.
 fn pace(plan: &Plan, messages: &[Message], (phase, lane, _, tree, reduces, _): Key) -> f64 {
     if plan.phases[usize::from(phase)].pace != Pace::Paced {
         return f64::INFINITY;
     }
     let of_phase = || messages.iter().filter(|other| other.key.0 == phase);
     let of_edge = of_phase().filter(|other| (other.key.1, other.key.3, other.key.4) == (lane, tree, reduces));
-    let mut seconds = vec![0.0; plan.topology.links().len()];
-    for (message, &link) in of_phase().flat_map(|message| message.route.iter().map(move |link| (message, link))) {
-        seconds[link] += message.bytes / plan.topology.link(link).bandwidth.bytes_per_second();
+    let mut seconds = vec![0.0; plan.topology.num_capacities()];
+    let occupied = |message: &'_ Message| message.route.iter().chain(&message.shared).copied().collect::<Vec<_>>();
+    for (message, id) in of_phase().flat_map(|message| occupied(message).into_iter().map(move |id| (message, id))) {
+        seconds[id] += message.bytes / plan.topology.bandwidth(id).bytes_per_second();
     }
     of_edge.map(|message| message.bytes).sum::<f64>() / seconds.into_iter().fold(0.0, f64::max)
 }
@@ -208,16 +213,25 @@ fn speed(message: &Message, link: &Link) -> f64 {
     link.bandwidth.bytes_per_second().min(message.pace)
 }
 
-/// What it could have of its whole route.
+/// What it could have of its whole route, and of what this shares.
 fn slowest(topology: &Topology, message: &Message) -> f64 {
-    message.route.iter().map(|&link| speed(message, topology.link(link))).fold(f64::INFINITY, f64::min)
+    let links = message.route.iter().map(|&link| speed(message, topology.link(link)));
+    links.fold(part_of_shared(topology, message), f64::min)
+}
+
+/// What it could have of what its links share: of one that two of them share, a half.
+fn part_of_shared(topology: &Topology, message: &Message) -> f64 {
+    let times = |id: LinkId| message.shared.iter().filter(|&&other| other == id).count() as f64;
+    let parts = message.shared.iter().map(|&id| topology.bandwidth(id).bytes_per_second() / times(id));
+    parts.fold(f64::INFINITY, f64::min)
 }
 
 /// Bytes that occupy the slowest link for as long as the message, with its overhead, occupies any link.
 fn work(topology: &Topology, message: &Message) -> f64 {
     let links = message.route.iter().map(|&link| topology.link(link));
     let seconds = links.map(|link| link.overhead.seconds() + message.bytes / speed(message, link));
-    seconds.fold(0.0, f64::max) * slowest(topology, message)
+    let shared = message.bytes / part_of_shared(topology, message).min(message.pace);
+    seconds.fold(shared, f64::max) * slowest(topology, message)
 }
 
 /// What a message takes to be received once it has left. Alone it takes all delays of its route and its bytes' time
@@ -236,22 +250,23 @@ fn delay(topology: &Topology, message: &Message) -> f64 {
 /// settles itself, again and again.
 fn fair_rates(topology: &Topology, messages: &[&Message]) -> Vec<f64> {
     let mut rates = vec![0.0; messages.len()];
-    let mut left: Vec<f64> = topology.links().iter().map(|link| link.bandwidth.bytes_per_second()).collect();
+    let mut left: Vec<f64> = topology.bandwidths().map(|bandwidth| bandwidth.bytes_per_second()).collect();
+    let occupied = |message: usize| messages[message].route.iter().chain(&messages[message].shared);
     loop {
         let mut users = vec![0u32; left.len()];
         let open: Vec<usize> = (0..messages.len()).filter(|&message| rates[message] == 0.0).collect();
-        open.iter().for_each(|&message| messages[message].route.iter().for_each(|&link| users[link] += 1));
+        open.iter().for_each(|&message| occupied(message).for_each(|&id| users[id] += 1));
         let share = |link: usize| left[link] / f64::from(users[link]);
         let used = (0..left.len()).filter(|&link| users[link] > 0);
         let Some(least) = used.min_by(|&a, &b| share(a).total_cmp(&share(b))) else { return rates };
         let slowest = open.iter().copied().min_by(|&a, &b| messages[a].pace.total_cmp(&messages[b].pace));
         let slowest = slowest.filter(|&message| messages[message].pace < share(least));
         let level = slowest.map_or(share(least), |message| messages[message].pace);
-        let over_least = |message: &usize| messages[*message].route.contains(&LinkId::new(least));
+        let over_least = |message: &usize| occupied(*message).any(|id| id.index() == least);
         let settled = open.into_iter().filter(|message| slowest.map_or(over_least(message), |one| one == *message));
         for message in settled {
             rates[message] = level;
-            messages[message].route.iter().for_each(|&link| left[link] -= level);
+            occupied(message).for_each(|&id| left[id] -= level);
         }
     }
 }
