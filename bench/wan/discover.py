@@ -10,11 +10,11 @@ the true network, as in `compare.py`: TCP can reach 95.5 % of it. It needs root.
 import argparse
 import contextlib
 import json
-import re
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -51,16 +51,15 @@ def discovered(box: Box, row: Row, size: int, wanted: argparse.Namespace) -> Row
         file, start = Path(directory) / "net.json", time.monotonic()
         command = [str(TREEFOLD), "probe", "-o", str(file), "--json", *wanted.behind]
         outcome = box.run_all(command, timeout_s=TIMEOUT_S)[0]
-        row = {**row, "probe_s": time.monotonic() - start, "tests": tests(outcome.stderr)}
-        row["probed"] = json.loads(outcome.stdout)
+        row = {**row, "probe_s": time.monotonic() - start, "probed": json.loads(outcome.stdout)}
+        row["tests"] = tests(row["probed"])
         (timed,) = run_rows(box, file, size, wanted.iterations)
     return {**row, **judged({**timed, "bound_s": row["bound_s"]}, row["bound_s"])}
 
 
-def tests(announced: str) -> int | None:
-    """Return how many transfers a probe announced; some announce a few that they then need not make."""
-    found = re.search(r"(\d+) transfers", announced)
-    return int(found[1]) if found else None
+def tests(probed: dict[str, Any]) -> int:
+    """Return how many tests of many pairs at once a probe has made."""
+    return max((each["tests"] for each in probed["rounds"]), default=0)
 
 
 def table(rows: list[Row], wanted: argparse.Namespace) -> Table:

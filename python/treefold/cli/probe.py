@@ -42,8 +42,8 @@ class Limits:
         float | None,
         seconds_option(
             "The approximate time of the whole probe, in seconds or with a unit (20s). It is divided among the "
-            "transfers, and each takes 0.1 to 5 seconds; by default each takes 1 second. Lines that one TCP stream "
-            "does not fill take a few transfers more."
+            "transfers, and each takes 0.1 to 5 seconds; by default each takes 1 second, and tests of many pairs at "
+            "once end after a minute. Lines that one TCP stream does not fill take a few transfers more."
         ),
     ] = None
     most_bytes: Annotated[
@@ -82,11 +82,16 @@ def probe(
     limits: Limits,
     workers: ProbeWorkers,
 ) -> None:
-    """Measure latency, bandwidth and caps between workers.
+    """Measure latency, bandwidth, and what pairs share, between workers.
 
     It measures the latency and the bandwidth of every pair of workers, and for each worker the total rate at which it
     can send and receive (its caps). A line that one TCP stream does not fill is measured with more; the network's file
     tells how many. "loaded" is the latency while a line is full, which the file does not have.
+
+    Then it finds out what pairs share, without a list of cables. It plans with what it knows, and all workers offer the
+    plan's traffic at once. Where some fall short, it looks for pairs that share a capacity, and plans again, until a
+    plan is carried or the budget is used. A line tells what each round has learnt. With --links there is nothing to
+    find. If the probe is interrupted, the file has the network as far as it is known.
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N, which starts N workers on this host. TREEFOLD_NAME names
