@@ -6,6 +6,7 @@
 
 mod build;
 mod builder;
+mod cards;
 mod cluster;
 mod connectivity;
 mod correspondence;

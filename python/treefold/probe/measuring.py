@@ -10,6 +10,7 @@ less than 5 % more. They are the streams with which everything afterwards is mea
 
 import math
 import socket
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,12 @@ _TESTS = 16
 """Seconds and bytes are shared out as if so many tests of many pairs at once followed; there may be more."""
 _MOST_S = 60.0
 """Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
+
+_WARM, _WARM_TRIPS, _MOST_WARM = 0.4, 10, 0.7
+"""Of a transfer of several pairs at once, such a part of its time does not count, or so many round trips if these are
+longer, but no more than the last part."""
+_LONGER_S = 0.15
+"""There every source sends for longer, so that all send until the last of them is no longer measured."""
 
 LEAST_TIMEOUT_S = 30.0
 """Give the rendezvous at least this timeout, in seconds.
@@ -353,16 +360,19 @@ def _transfer(
     seconds, most_bytes = limits(step, measured)
     if pair[SOURCE] == rank:
         rate_Bps = step.offered_Bps.get(pair, math.inf)
-        sent = lines.send(side_by_side, echo, seconds, most_bytes, rate_Bps)
+        sent = lines.send(side_by_side, echo, seconds + (0.0 if is_alone else _LONGER_S), most_bytes, rate_Bps)
         return list(sent) if is_alone else []
+    start = time.perf_counter()
     samples = lines.receive(side_by_side, echo)
-    # Rates of one window add up, so all pairs of a test leave out as much of its beginning as the longest line.
-    among = step.pairs if step.kind == "offer" else [pair]
-    round_trip_s = max(measured.trips[min(each), max(each)].least_s for each in among)
+    round_trip_s = measured.trips[min(pair), max(pair)].least_s
+    if not is_alone:
+        # Rates of one window add up: all pairs leave out as much of its beginning as the longest line needs.
+        longest_s = max(measured.trips[min(each), max(each)].least_s for each in step.pairs)
+        warm_s = min(max(_WARM * seconds, _WARM_TRIPS * longest_s), _MOST_WARM * seconds)
+        return [transfers.rate_between(samples, start + warm_s, start + seconds)]
     # What was lost comes a round trip later, with all that came meanwhile: such a burst must not fill a part.
-    parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS) if is_alone else 1
-    rate = transfers.steady_rate(samples, seconds, round_trip_s, parts)
-    return [rate, samples[-1][1]] if is_alone else [rate]
+    parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS)
+    return [transfers.steady_rate(samples, seconds, round_trip_s, parts), samples[-1][1]]
 
 
 def _trips(connection: socket.socket, is_first: bool) -> list[float]:

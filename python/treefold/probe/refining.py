@@ -84,6 +84,8 @@ def _lead(
     """Decide as worker 0 which test is next, until nothing faster is in sight or the budget is used."""
     tests, observation, end = refinement.tests(), None, time.monotonic() + most.seconds
     while True:
+        if time.monotonic() > end or measured.tested_bytes + 2 * measured.most_transfer_bytes > most.most_bytes:
+            refinement.finish()
         test, error = _next(tests, observation)
         measured.model = refinement.model
         new = refinement.rounds[len(measured.rounds) :]
@@ -91,7 +93,7 @@ def _lead(
         for each in new:
             heard(_line(each, len(measured.rounds)))
             yield
-        if time.monotonic() > end or measured.tested_bytes + measured.most_transfer_bytes > most.most_bytes:
+        if measured.tested_bytes + measured.most_transfer_bytes > most.most_bytes:
             test = None
         offered = _agreed(meeting, None if test is None else test.offered_Bps, error)
         if offered is None:

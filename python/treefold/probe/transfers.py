@@ -185,6 +185,24 @@ def steady_rate(samples: Samples, seconds: float, round_trip_s: float, parts: in
     return statistics.median(map(_rate, *_cuts(steady, parts)))
 
 
+def rate_between(samples: Samples, start: float, end: float) -> float:
+    """Return the rate in bytes per second between two times, or until the last sample if that is earlier.
+
+    Rates of several connections in one window add up, also if one of them began late: it counts that it did not carry
+    anything by then.
+    """
+    end = min(end, samples[-1][0])
+    start = start if start < end else samples[0][0]
+    return (_bytes_by(samples, end) - _bytes_by(samples, start)) / max(end - start, 1e-9)
+
+
+def _bytes_by(samples: Samples, at: float) -> float:
+    """Return how many bytes had come at a time, if they came evenly between samples."""
+    place = min(max(bisect_left(samples, (at, 0)), 1), len(samples) - 1)
+    (before, had), (after, has) = samples[place - 1 : place + 1]
+    return had + (has - had) * min(max((at - before) / max(after - before, 1e-9), 0.0), 1.0)
+
+
 def _cuts(samples: Samples, parts: int) -> tuple[Samples, Samples]:
     """Return the first and the last sample of parts of about the same length; of one part if there are few samples."""
     start, end = samples[0][0], samples[-1][0]

@@ -145,8 +145,10 @@ pub struct FabricStats {
 /// ```
 pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Options, watch: Watch) -> Result<Outcome> {
     let plan = plan.into();
-    refuse_shared(&plan.topology)?;
     if in_network::applies(plan.walked(), options)? {
+        if !plan.topology.shared().is_empty() {
+            return Err(cannot_share(&plan.topology));
+        }
         return in_network::simulate(plan.walked(), size, options, watch);
     }
     let together = Together { jobs: &[Job::new(plan, size)], background: None };
@@ -155,16 +157,17 @@ pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Option
     Ok(outcome)
 }
 
-/// Refuses capacities that links share: no router knows what others send.
-fn refuse_shared(network: &Topology) -> Result<()> {
-    let Some(first) = network.shared().first() else { return Ok(()) };
-    misfit!(
-        "the packet simulator has no capacities that links share, and {} has {} (first '{}'); use the flow simulator, \
-         or put a switch where they meet",
+/// Returns the error for capacities that links share: no router knows what others send.
+fn cannot_share(network: &Topology) -> Error {
+    let names: Vec<&str> = network.shared().iter().map(|shared| shared.name.as_str()).collect();
+    Error::new(format!(
+        "the packet simulator counts caps of nodes, but nothing else that links share, and no caps on a fabric; {} has \
+         {} shared capacities (first '{}'): use the flow simulator, or put a switch where links meet",
         network.name(),
-        network.shared().len(),
-        first.name
-    )
+        names.len(),
+        names[0]
+    ))
+    .misfit()
 }
 
 /// Jobs that begin at once on the network of the first, with or without background traffic.
@@ -219,11 +222,13 @@ impl Together<'_> {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn simulate(&self, options: &Options, sending: Sending, watch: Watch) -> Result<Outcomes> {
+        if self.jobs.iter().any(|job| !job.plan.topology.shared().is_empty()) {
+            return self.on_cards(options, sending, watch);
+        }
         let routes = routes_of(self.jobs);
         let jobs = place(self.jobs, &routes)?;
         self.check(options)?;
         let network = &*self.jobs[0].plan.topology;
-        refuse_shared(network)?;
         let background = self.background.filter(|background| background.load > 0.0);
         let pairs = background.map(|_| Pairs::new(network)).transpose()?;
         let machine = Machine::new(network, &jobs, pairs.is_some(), options)?;
@@ -246,6 +251,22 @@ impl Together<'_> {
             return Err(deadlock::report(network, &run.workload, &run.progress, &run.nodes));
         }
         Ok(run.outcomes(senders, network, options, record))
+    }
+
+    /// Simulates jobs on a network with node caps, which are cards there.
+    fn on_cards(&self, options: &Options, sending: Sending, watch: Watch) -> Result<Outcomes> {
+        self.check(options)?;
+        let on_cards = |job: &Job| job.plan.walked().on_cards().ok_or_else(|| cannot_share(&job.plan.topology));
+        let plans = self.jobs.iter().map(on_cards).collect::<Result<Vec<Plan>>>()?;
+        let jobs: Vec<Job> = plans.iter().zip(self.jobs).map(|(plan, job)| Job::new(plan, job.size)).collect();
+        let mut outcomes = Together { jobs: &jobs, background: self.background }.simulate(options, sending, watch)?;
+        let network = &self.jobs[0].plan.topology;
+        for outcome in &mut outcomes.jobs {
+            outcome.trace.occupied.truncate(network.num_capacities());
+            outcome.trace.carried.truncate(network.num_capacities());
+            outcome.peaks.truncate(network.links().len());
+        }
+        Ok(outcomes)
     }
 
     /// Refuses what routers do not run.

@@ -106,6 +106,6 @@ impl Topology {
 }
 
 /// Returns a link that takes no time.
-fn gadget(source: NodeId, target: NodeId, bandwidth: Bandwidth) -> Link {
+pub(super) fn gadget(source: NodeId, target: NodeId, bandwidth: Bandwidth) -> Link {
     Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO, streams: None }
 }

@@ -8,8 +8,8 @@ use treefold::plan::alpha_beta::Profile;
 use treefold::planners::{self, Options};
 use treefold::random::Random;
 use treefold::sim::trace::Trace;
-use treefold::sim::{Watch, flow};
-use treefold::topology::{Directions, Link, LinkId, Node, NodeId, Shape, Shared, Topology};
+use treefold::sim::{Watch, flow, packet};
+use treefold::topology::{Abilities, Directions, Link, LinkId, Node, NodeId, Shape, Shared, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 use crate::common::{flow_seconds, link, spec};
@@ -137,6 +137,59 @@ fn two_messages_share_a_conduit_evenly() {
     };
     let (wide, narrow) = (conduit(&[1, 4], 1.5e9), conduit(&[0, 2], 1e9));
     assert!((seconds(&narrow) / seconds(&wide) - 2.0).abs() < 1e-9, "{} {}", seconds(&narrow), seconds(&wide));
+}
+
+/// A full network of ranks, each behind a switch of its own over links of this bandwidth.
+fn drawn_with_switches(ranks: u32, bandwidth: f64) -> Arc<Topology> {
+    let full = spec(&format!("full:{ranks}"));
+    let switches = (0..ranks).map(|rank| Node::switch(format!("S{rank}"), Abilities::NONE));
+    let nodes = full.nodes().iter().cloned().chain(switches).collect();
+    let switch = |rank: u32| NodeId(ranks + rank);
+    let moved = |link: &Link| Link { source: switch(link.source.0), target: switch(link.target.0), ..link.clone() };
+    let mut links: Vec<Link> = full.links().iter().map(moved).collect();
+    for rank in 0..ranks {
+        for (source, target) in [(NodeId(rank), switch(rank)), (switch(rank), NodeId(rank))] {
+            let bandwidth = Bandwidth::known(bandwidth);
+            links.push(Link { source, target, bandwidth, latency: Time::ZERO, overhead: Time::ZERO, streams: None });
+        }
+    }
+    Arc::new(Topology::new("drawn", nodes, links, None, Shape::General).unwrap())
+}
+
+/// Packets meet a node cap in a switch before the node: the simulator agrees with the same network drawn with switches.
+#[test]
+fn packets_pass_caps_as_cards() {
+    let plain = spec("full:4");
+    let cap = |rank: u32, of: fn(&Topology, NodeId) -> Vec<LinkId>, what: &str| {
+        let links = of(&plain, NodeId(rank));
+        Shared { name: format!("R{rank} {what}"), bandwidth: Bandwidth::known(2e10), links }
+    };
+    let out = |network: &Topology, node: NodeId| network.outgoing(node).to_vec();
+    let into = |network: &Topology, node: NodeId| network.incoming(node).to_vec();
+    let caps = (0..4).flat_map(|rank| [cap(rank, out, "egress"), cap(rank, into, "ingress")]).collect();
+    let capped = Arc::new(plain.with_shared(caps).unwrap());
+    let plan = planners::plan("multitree", &capped, &Options::default()).unwrap();
+    let size = Bytes::known(1 << 20);
+    let found = packet::simulate(&plan, size, &packet::Options::default(), Watch::TRANSFERS).unwrap();
+    assert_eq!((found.trace.carried.len(), found.peaks.len()), (capped.num_capacities(), capped.links().len()));
+    let drawn = drawn_with_switches(4, 2e10);
+    let there = planners::plan("multitree", &drawn, &Options::default()).unwrap();
+    let expected = packet::simulate(&there, size, &packet::Options::default(), Watch::NOTHING).unwrap();
+    assert_eq!(found.cycles, expected.cycles);
+    let read = Trace::from_json(&found.trace.to_json(&plan), &plan).unwrap();
+    assert_eq!(read.seconds, found.trace.seconds);
+    let conduit = Arc::new(
+        plain
+            .with_shared(vec![Shared {
+                name: "conduit".into(),
+                bandwidth: Bandwidth::known(2e10),
+                links: vec![LinkId(0), LinkId(5)],
+            }])
+            .unwrap(),
+    );
+    let plan = planners::plan("multitree", &conduit, &Options::default()).unwrap();
+    let error = packet::simulate(&plan, size, &packet::Options::default(), Watch::NOTHING).unwrap_err();
+    assert!(error.is_misfit() && error.to_string().contains("first 'conduit'"), "{error}");
 }
 
 #[test]
