@@ -24,6 +24,7 @@ from treefold.probe import lines, refining, streams, transfers
 from treefold.probe import settings as probe_settings
 from treefold.probe.connections import Connected, agree, close_all, connect, connect_pairs
 from treefold.probe.links import directed_links
+from treefold.probe.names import distinct_names, own_name
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try
 from treefold.probe.settings import Settings
 from treefold.probe.steps import Step, budget, cost, limits, matchings, pairs_of, steps_of
@@ -110,7 +111,8 @@ def measure(
         workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
         validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
         agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
-        _make_names_differ(workers)
+        for worker, name in zip(workers, distinct_names([each["name"] for each in workers]), strict=True):
+            worker["name"] = name
         links = directed_links(agreed.links, workers)
         connected = connect_pairs(meeting, listener, pairs_of(links), workers, (lines.ECHO, 1))
         try:
@@ -193,19 +195,11 @@ def _listener(meeting: Rendezvous) -> tuple[socket.socket | None, TreefoldError 
 
 def _introduction(meeting: Rendezvous, listener: socket.socket | None, settings: Settings) -> dict[str, Any]:
     address, port = (meeting.address, 0) if listener is None else listener.getsockname()[:2]
-    introduction = {"named": meeting.name is not None, "name": meeting.name or socket.gethostname()}
+    introduction = {"named": meeting.name is not None, "name": own_name(meeting)}
     introduction |= {"address": address, "port": port, "number": challenge.number(), "granted_bytes": granted_bytes()}
     if meeting.rank == 0:
         introduction |= {"settings": asdict(settings)}
     return introduction
-
-
-def _make_names_differ(workers: list[dict[str, Any]]) -> None:
-    """Append their numbers to names that several workers have."""
-    names = [worker["name"] for worker in workers]
-    for rank, worker in enumerate(workers):
-        if names.count(worker["name"]) > 1:
-            worker["name"] = f"{worker['name']}#{rank}"
 
 
 def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> None:

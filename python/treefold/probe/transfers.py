@@ -115,7 +115,8 @@ def receive_messages(connection: socket.socket) -> float:
 def send_stream(connection: socket.socket, seconds: float, most_bytes: int, rate_Bps: float = math.inf) -> None:
     """Send as fast as the connection takes it, until the time is over or `most_bytes` are sent.
 
-    It sends no faster than `rate_Bps`. What could not be sent in time is not caught up: other lines would then get less than they are offered.
+    It sends no faster than `rate_Bps`. What could not be sent in time is not caught up: other lines would then get less
+    than they are offered.
     """
     more, last = _MORE * _BLOCK_BYTES, _LAST * _BLOCK_BYTES
     deadline, left = time.perf_counter() + seconds, most_bytes - _BLOCK_BYTES
