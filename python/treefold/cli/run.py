@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treefold import _core, checks, interrupts, simulation
+from treefold import _core, auto, checks, interrupts, simulation
 from treefold._core import Plan, Topology
 from treefold.blocks import matrix as read_blocks
 from treefold.blocks import size_or_default
@@ -183,6 +183,8 @@ def run(
     asked = {"algorithm": one_algorithm(what.algorithm) or "auto", **planner.asked()}
     discovering.check(source, flags_given(network), job_options.trace)
     is_local, discovers = workers.local is not None, discovering.is_on
+    if discovers:
+        checks.name("algorithm", asked["algorithm"], auto.names())
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network, discovers))
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
