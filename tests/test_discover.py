@@ -82,9 +82,8 @@ def test_a_file_fits_workers_that_come_in_another_order(tmp_path):
     assert found[0] == found[1] == found[2]
     assert found[0].rank_names == ["bonn", "rome", "oslo"]
     latencies = {(link.source, link.target): link.latency_s for link in found[0].links()}
-    assert latencies == {
-        (link.source, link.target): link.latency_s for link in network_of("rome", "oslo", "bonn").links()
-    }
+    before = treefold.topology(file).links()
+    assert latencies == {(link.source, link.target): link.latency_s for link in before}
 
 
 @pytest.mark.parametrize("names", [("rome", "oslo"), ("rome", "oslo", "bern"), ("rome", "oslo", "bonn", "bern")])
@@ -203,7 +202,7 @@ def worker(rank, size, port, *arguments):
         (
             ["--discover", "net.json"],
             ["--discover", "--size", "2MiB"],
-            "with --sizes 2MiB, worker 0 with --sizes 64MiB",
+            "--sizes 2MiB, worker 0 with --sizes 64MiB",
         ),
         (["--discover", "net.json", "--collective", "broadcast", "--root", "5"],) * 2 + ("root 5 does not exist",),
     ],
@@ -224,9 +223,8 @@ def test_a_worker_that_leaves_while_they_measure_is_named_and_what_is_left_is_a_
     time.sleep(1.0)
     running[leaves].send_signal(signal.SIGKILL if leaves else signal.SIGINT)
     errors = [each.communicate(timeout=60)[1] for each in running]
-    assert [each.returncode for each in running] == [
-        2 if rank != leaves else -9 if leaves else 130 for rank in range(3)
-    ]
+    codes = [each.returncode for each in running]
+    assert codes.pop(leaves) == (-signal.SIGKILL if leaves else 130) and codes == [2, 2]
     assert all(f"worker {leaves}" in error for rank, error in enumerate(errors) if rank != leaves), errors
     assert [path.name for path in tmp_path.iterdir()] in ([], ["net.json"])
     assert not file.exists() or treefold.topology(file).ranks == 3

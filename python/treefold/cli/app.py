@@ -154,7 +154,7 @@ class Command(TyperCommand):
 _ALONE = {"adapt": ("same", "auto"), "discover": ("cache",)}
 """The values of options that may stand alone; they then have the first of these values."""
 _OF_FILES = ("discover",)
-"""Those of them whose value may be any file, too."""
+"""The options among these whose value may be any file, too."""
 
 
 def _with_values(args: Sequence[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treefold import auto, checks
 from treefold._core import Topology, is_spec
 from treefold.cli.launch import LONGEST_S, measuring, seconds_option
 from treefold.cli.terminal import notify
@@ -49,13 +50,14 @@ class DiscoverOptions:
         """The network's file; None for the one that the workers have in the cache."""
         return None if self.discover in (None, "cache") else Path(str(self.discover))
 
-    def check(self, source: str | None, network: Sequence[str], trace: Path | None) -> None:
+    def check(self, source: str | None, network: Sequence[str], trace: Path | None, algorithm: str) -> None:
         """Refuse options that do not go together.
 
         Args:
             source: The plan or the network that is given, too.
             network: The options of a network's file that are given, too.
             trace: The file of a trace.
+            algorithm: The algorithm of the plan that is made afterwards.
 
         """
         if self.discover is None:
@@ -72,6 +74,7 @@ class DiscoverOptions:
             raise TreefoldError(f"--discover measures the network; drop {', '.join(network)}")
         if trace is not None and self.file is not None and os.path.realpath(trace) == os.path.realpath(self.file):
             raise TreefoldError(f"--trace {trace}: it is the file of the network; name another one")
+        checks.name("algorithm", algorithm, auto.names())
         if self.probe_seconds is not None and not 0 < self.probe_seconds < LONGEST_S:
             raise TreefoldError(
                 f"--probe-seconds {self.probe_seconds:g}: must be more than 0 and less than {LONGEST_S:g}"

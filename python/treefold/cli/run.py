@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treefold import _core, auto, checks, interrupts, simulation
+from treefold import _core, checks, interrupts, simulation
 from treefold._core import Plan, Topology
 from treefold.blocks import matrix as read_blocks
 from treefold.blocks import size_or_default
@@ -157,16 +157,13 @@ def run(
 ) -> None:
     """Run a collective between workers, verify and measure it.
 
-    The exit code is 1 if a result is wrong.
-
     Start one process for each worker: with torchrun, with mpiexec, or by hand with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N: it runs N workers, one for each rank, on this host. The
     times of --local say nothing about the network. Worker r is rank r, unless every worker has a TREEFOLD_NAME: then
     each is the accelerator of that name. TREEFOLD_TLS names the folder of a worker's certificate (see treefold
     certificates); without it nothing is encrypted. TREEFOLD_JOB is a secret word that all workers of the job have. auto
-    compares plans with the flow simulator. Only worker 0 prints. In the examples, HOST is the host of worker 0.
-
-    Without a file of the network, say --discover on every worker: they measure it first, and keep it.
+    compares plans with the flow simulator. Only worker 0 prints; HOST in the examples is its host. The exit code is 1
+    if a result is wrong.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB
@@ -181,10 +178,8 @@ def run(
 
     check_alone(job_options.trace, as_json)
     asked = {"algorithm": one_algorithm(what.algorithm) or "auto", **planner.asked()}
-    discovering.check(source, flags_given(network), job_options.trace)
+    discovering.check(source, flags_given(network), job_options.trace, asked["algorithm"])
     is_local, discovers = workers.local is not None, discovering.is_on
-    if discovers:
-        checks.name("algorithm", asked["algorithm"], auto.names())
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network, discovers))
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
@@ -193,20 +188,14 @@ def run(
         if discovers:
             runs.check_alike(joined, job, read, asked)  # before anything is measured
             read = discovering.network(joined)
-            job = all_or_none(joined, lambda: _job(None, read, job_options, what, workers, discovers))
         follow = iter if joined.rank else measuring
-        is_real = discovers or not is_local
-        rows = runs.among_processes(joined, job, read, asked, engine, follow, is_network_real=is_real)
+        rows = runs.among_processes(joined, job, read, asked, engine, follow, discovers or not is_local)
         if joined.rank and any(row["wrong"] for row in rows):
             raise typer.Exit(1)
         return rows
 
     if workers.local is not None and job_options.transport in (None, "threads") and not discovers:
-        workers.check(1)
-        if workers.timeout != WorkerOptions.timeout:
-            raise TreefoldError(f"--timeout {workers.timeout:g} has no effect with --local; drop it")
-        stay_local()
-        rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
+        rows: list[dict[str, Any]] | None = runs.among_threads(_threads(workers), *prepare(), asked, measuring)
     else:
         workers.check(2)
         if is_local:
@@ -215,6 +204,15 @@ def run(
     if rows is not None:
         _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
+
+
+def _threads(workers: WorkerOptions) -> int:
+    """Return how many workers are threads of this process, after checks of their options."""
+    workers.check(1)
+    if workers.timeout != WorkerOptions.timeout:
+        raise TreefoldError(f"--timeout {workers.timeout:g} has no effect with --local; drop it")
+    stay_local()
+    return workers.local or 0
 
 
 def _prepare(

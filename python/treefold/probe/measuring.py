@@ -108,11 +108,7 @@ def measure(
         raise TreefoldError("a probe measures between workers, and there is 1; start 2, as with runtime.local(2)")
     listener, error = _listener(meeting)
     with nullcontext() if listener is None else closing(listener):
-        workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
-        validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
-        agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
-        for worker, name in zip(workers, distinct_names([each["name"] for each in workers]), strict=True):
-            worker["name"] = name
+        workers, agreed = _introduced(meeting, listener, error, settings)
         links = directed_links(agreed.links, workers)
         connected = connect_pairs(meeting, listener, pairs_of(links), workers, (lines.ECHO, 1))
         try:
@@ -126,16 +122,40 @@ def measure(
             for step in track(steps):
                 _take(step, meeting, connected, measured)
                 _take_again(step, meeting, listener, connected, measured)
-            if not meeting.rank:
-                keep(measured)
-            if refining.is_worth_while(measured, agreed):
-                take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
-                most_s = _MOST_S if agreed.seconds is None else max(agreed.seconds - (time.monotonic() - began), 0.0)
-                for _ in refining.refine(meeting, measured, take, most_s, announce):
-                    keep(measured)
+            _refine(meeting, connected, measured, agreed, began, announce, keep)
         finally:
             close_all(connected.sockets)
     return measured
+
+
+def _introduced(
+    meeting: Rendezvous, listener: socket.socket | None, error: TreefoldError | None, settings: Settings
+) -> tuple[list[dict[str, Any]], Settings]:
+    """Return what all workers say of themselves, and worker 0's settings."""
+    workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
+    validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
+    for worker, name in zip(workers, distinct_names([each["name"] for each in workers]), strict=True):
+        worker["name"] = name
+    return workers, Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
+
+
+def _refine(
+    meeting: Rendezvous,
+    connected: Connected,
+    measured: Measurements,
+    agreed: Settings,
+    began: float,
+    announce: Callable[[str], None],
+    keep: Callable[[Measurements], None],
+) -> None:
+    """Keep what was measured, and take tests of many pairs at once for the rest of the time, if they may tell more."""
+    if not meeting.rank:
+        keep(measured)
+    if refining.is_worth_while(measured, agreed):
+        take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
+        most_s = _MOST_S if agreed.seconds is None else max(agreed.seconds - (time.monotonic() - began), 0.0)
+        for _ in refining.refine(meeting, measured, take, most_s, announce):
+            keep(measured)
 
 
 def _prepare(connected: Connected) -> None:

@@ -286,8 +286,8 @@ def _why_nothing(options: Options, members: Members) -> str:
             "(TREEFOLD_TOPOLOGY) instead of a plan"
         )
     return (
-        "neither a plan nor a topology was given; set TREEFOLD_TOPOLOGY=network.json or TREEFOLD_PLAN=plan.json, or "
-        "call treefold.torch.configure"
+        "neither a plan nor a topology was given; set TREEFOLD_TOPOLOGY=network.json (or discover, which measures it) "
+        "or TREEFOLD_PLAN=plan.json, or call treefold.torch.configure"
     )
 
 

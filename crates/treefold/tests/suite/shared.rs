@@ -129,7 +129,8 @@ fn two_messages_share_a_conduit_evenly() {
         let shared = Shared { name: "conduit".into(), bandwidth: Bandwidth::known(bandwidth), links };
         Arc::new(plain.with_shared(vec![shared]).unwrap())
     };
-    // Rank 0 sends a third of the vector to each of the two others: over one capacity of 1 GB/s they take twice as long.
+    // Rank 0 sends a third of the vector to each of the two others: over one capacity of 1 GB/s they take twice as
+    // long.
     let seconds = |network: &Arc<Topology>| {
         let options = Options { collective: Collective::Broadcast, ..Options::default() };
         flow_seconds(&planners::plan("ps", network, &options).unwrap(), 3_000_000)
