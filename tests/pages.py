@@ -95,6 +95,7 @@ def _on_each_worker(block: Block, folder: Path) -> int:
         lines = [[str(TREEFOLD), *shlex.split(command)[1:]] for command in commands(block.text)]
     for line in lines:
         meeting = {"WORLD_SIZE": str(WORKERS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port("127.0.0.1"))}
+        meeting["XDG_CACHE_HOME"] = str(folder / "cache")
         places = [os.environ | meeting | {"RANK": str(rank)} for rank in range(WORKERS)]
         _succeed([subprocess.Popen(line, cwd=folder, env=place, **PIPES) for place in places], block.text)
     return len(lines)

@@ -215,6 +215,8 @@ REFUSED = {
     ("run", "--adapt"): ["--adapt"],
     ("run", "--streams"): ["--streams", "2"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
+    ("run", "--discover"): ["--discover"],
+    ("run", "--probe-seconds"): ["--probe-seconds", "3"],
     ("bound", "--rank-order"): ["--rank-order", "0,2,1,3"],
     ("plan", "--simulator"): ["--simulator", "flow"],
     ("plan", "--root"): ["--root", "1"],

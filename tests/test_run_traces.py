@@ -276,7 +276,7 @@ WRONG = [
     (lambda content: content.pop("time_s"), "'time_s' is missing"),
     (lambda content: content["transfers"].pop("step"), "'step' is missing"),
     (lambda content: content["transfers"]["tree"].pop(), "source has 12 items, but tree has 11; list both"),
-    (lambda content: content["links"]["busy_s"].pop(), "links: busy_s has 5 items, but the network of the plan has 6"),
+    (lambda content: content["links"]["busy_s"].pop(), "links: busy_s has 5 items, but the plan's network has 6"),
     (lambda content: content["links"].update(full_rate_s=[-1.0] * 6), "links: full_rate_s: time must not be negative"),
     (put("source", 3), "transfer 3: tree"),
     (put("source", 2**32), "transfers: source 3 cannot be 4294967296; source must be"),

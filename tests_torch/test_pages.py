@@ -30,6 +30,7 @@ def test_what_a_page_starts_with_torchrun_runs(page, tmp_path):
     assert lines
     for line in lines:
         environment = os.environ | {"PATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
         done = subprocess.run(
             line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
         )

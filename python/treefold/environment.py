@@ -17,7 +17,8 @@ VARIABLES = {
     "TREEFOLD_STREAMS": "how many TCP streams side by side join two workers; if not set, as many as their line needs",
     "TREEFOLD_TLS": "the folder of this worker's site that `treefold certificates` has made: workers then encrypt what "
     "they send and show each other certificates; if not set, nothing is encrypted",
-    "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec; each process group plans for its own part of it",
+    "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec, or `discover`, which measures it once and keeps it in a "
+    "file (`discover:FILE` names that); each process group plans for its own part of it",
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend, unless TREEFOLD_TLS is set; 4KiB if "
     "not set",

@@ -151,23 +151,32 @@ class Command(TyperCommand):
         return parser
 
 
-_ALONE = {"adapt": ("same", "auto")}
+_ALONE = {"adapt": ("same", "auto"), "discover": ("cache",)}
 """The values of options that may stand alone; they then have the first of these values."""
+_OF_FILES = ("discover",)
+"""The options among these whose value may be any file, too."""
 
 
 def _with_values(args: Sequence[str]) -> Iterator[str]:
     """Yield the arguments, with the value of each option that stands alone."""
     for arg, after in zip_longest(args, args[1:]):
         yield arg
-        values = _ALONE.get(as_known(arg.removeprefix("--"))) if arg.startswith("--") else None
-        if values and (after is None or as_known(after) not in values):
+        name = as_known(arg.removeprefix("--"))
+        values = _ALONE.get(name) if arg.startswith("--") else None
+        if values and not _is_value(after, () if name in _OF_FILES else values):
             yield values[0]
+
+
+def _is_value(word: str | None, values: Sequence[str]) -> bool:
+    """Return whether the word after an option is one of these values, or any file where there are none."""
+    return word is not None and (as_known(word) in values if values else not word.startswith("-"))
 
 
 def _refuse_unknown_values(args: Sequence[str]) -> None:
     """Refuse a word after an option that may stand alone, if it is no value of it and no argument of the command."""
     for arg, after in pairwise(args):
-        values = _ALONE.get(as_known(arg.removeprefix("--"))) if arg.startswith("--") else None
+        name = as_known(arg.removeprefix("--"))
+        values = _ALONE.get(name) if arg.startswith("--") and name not in _OF_FILES else None
         # A word that could be a file or a network is left to what reads those.
         if values and re.fullmatch(r"\w+", after) and not (is_spec(after) or Path(after).exists()):
             checks.name(arg, after, values)

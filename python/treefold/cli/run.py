@@ -13,6 +13,7 @@ from treefold import _core, checks, interrupts, simulation
 from treefold._core import Plan, Topology
 from treefold.blocks import matrix as read_blocks
 from treefold.blocks import size_or_default
+from treefold.cli.discover import DiscoverOptions
 from treefold.cli.groups import expanded, flags_given
 from treefold.cli.launch import WorkerOptions, among_workers, measuring, stay_local, without_local
 from treefold.cli.options import (
@@ -148,6 +149,7 @@ def run(
     *,
     what: RunOptions,
     job_options: JobOptions,
+    discovering: DiscoverOptions,
     as_json: Json = False,
     planner: PlannerOptions,
     workers: WorkerOptions,
@@ -155,17 +157,17 @@ def run(
 ) -> None:
     """Run a collective between workers, verify and measure it.
 
-    The exit code is 1 if a result is wrong.
-
     Start one process for each worker: with torchrun, with mpiexec, or by hand with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N: it runs N workers, one for each rank, on this host. The
     times of --local say nothing about the network. Worker r is rank r, unless every worker has a TREEFOLD_NAME: then
     each is the accelerator of that name. TREEFOLD_TLS names the folder of a worker's certificate (see treefold
     certificates); without it nothing is encrypted. TREEFOLD_JOB is a secret word that all workers of the job have. auto
-    compares plans with the flow simulator. Only worker 0 prints. In the examples, HOST is the host of worker 0.
+    compares plans with the flow simulator. Only worker 0 prints; HOST in the examples is its host. The exit code is 1
+    if a result is wrong.
 
     Examples:
     treefold run torus:2x2 --local 4 --sizes 1MiB:64MiB
+    treefold run --discover --size 64MiB
     torchrun --nproc-per-node 1 --nnodes 4 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m treefold run plan.json
 
     """
@@ -176,24 +178,24 @@ def run(
 
     check_alone(job_options.trace, as_json)
     asked = {"algorithm": one_algorithm(what.algorithm) or "auto", **planner.asked()}
-    is_local = workers.local is not None
-    prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network))
+    discovering.check(source, flags_given(network), job_options.trace, asked["algorithm"])
+    is_local, discovers = workers.local is not None, discovering.is_on
+    prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network, discovers))
 
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
         job, read = all_or_none(joined, prepare)
         engine = all_or_none(joined, lambda: engine_maker(job.transport, joined))
+        if discovers:
+            runs.check_alike(joined, job, read, asked)  # before anything is measured
+            read = discovering.network(joined)
         follow = iter if joined.rank else measuring
-        rows = runs.among_processes(joined, job, read, asked, engine, follow, is_network_real=not is_local)
+        rows = runs.among_processes(joined, job, read, asked, engine, follow, discovers or not is_local)
         if joined.rank and any(row["wrong"] for row in rows):
             raise typer.Exit(1)
         return rows
 
-    if workers.local is not None and job_options.transport in (None, "threads"):
-        workers.check(1)
-        if workers.timeout != WorkerOptions.timeout:
-            raise TreefoldError(f"--timeout {workers.timeout:g} has no effect with --local; drop it")
-        stay_local()
-        rows: list[dict[str, Any]] | None = runs.among_threads(workers.local, *prepare(), asked, measuring)
+    if workers.local is not None and job_options.transport in (None, "threads") and not discovers:
+        rows: list[dict[str, Any]] | None = runs.among_threads(_threads(workers), *prepare(), asked, measuring)
     else:
         workers.check(2)
         if is_local:
@@ -204,6 +206,15 @@ def run(
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
+def _threads(workers: WorkerOptions) -> int:
+    """Return how many workers are threads of this process, after checks of their options."""
+    workers.check(1)
+    if workers.timeout != WorkerOptions.timeout:
+        raise TreefoldError(f"--timeout {workers.timeout:g} has no effect with --local; drop it")
+    stay_local()
+    return workers.local or 0
+
+
 def _prepare(
     source: str | None,
     what: RunOptions,
@@ -211,11 +222,12 @@ def _prepare(
     planner: PlannerOptions,
     workers: WorkerOptions,
     network: NetworkOptions,
+    discovers: bool,
 ) -> "tuple[Job, Plan | Topology | None]":
     """Return the job, and the plan or the network to plan for, after checks."""
     named = ["--algorithm"] if what.algorithm not in (None, "auto") else []
     read = _read(source, named + flags_given(planner), network)
-    return _job(source, read, options, what, workers), read
+    return _job(source, read, options, what, workers, discovers), read
 
 
 def _job(
@@ -224,6 +236,7 @@ def _job(
     options: JobOptions,
     what: RunOptions,
     workers: WorkerOptions,
+    discovers: bool,
 ) -> "Job":
     """Return the job of the options, after checks; `read` is what was read from `source`."""
     from treefold.perf.job import Job
@@ -234,6 +247,7 @@ def _job(
     network = read.topology if isinstance(read, Plan) else read
     ranks = None if network is None else network.ranks
     blocks = None if asked["blocks"] is None else read_blocks(asked["blocks"], ranks)
+    is_between_processes = discovers and workers.local is not None and options.transport is None
     job = Job(
         sizes_bytes=tuple(options.sizes_for(read, blocks)),
         collective=asked["collective"],
@@ -244,9 +258,10 @@ def _job(
         blocks=None if blocks is None else tuple(map(tuple, blocks.tolist())),
         iterations=options.iters,
         warmup=options.warmup,
-        transport=choose_transport(options.transport, workers.local is not None),
+        transport=choose_transport("tcp" if is_between_processes else options.transport, workers.local is not None),
         adapt="auto" if options.adapt == "auto" else options.adapt is not None,
         streams=options.streams,
+        discover=discovers,
         trace=None if options.trace is None else str(options.trace),
     )
     job.check()

@@ -16,6 +16,7 @@ _FLAGS = {
     "background_load": "--background",
     "bandwidth_Bps": "--bandwidth",
     "collective": "--collective",
+    "discover": "--discover",
     "interface": "--interface",
     "iterations": "--iters",
     "latency_s": "--latency",

@@ -38,6 +38,8 @@ class Job:
     """Whether the plan follows links that change or die, as `runtime.join` takes it."""
     streams: int | None = None
     """How many TCP streams side by side join two workers; None for as many as their line needs."""
+    discover: bool = False
+    """Whether the workers measure their network first, or use what they measured before."""
     trace: str | None = None
     """The file to which worker 0 writes when the messages left and came; None if that is not recorded."""
 
@@ -72,6 +74,11 @@ class Job:
         if self.streams is not None and self.transport != "tcp":
             raise TreefoldError(f"streams={self.streams}: only tcp has streams, not {self.transport}; drop it")
         asked_streams(self.streams)
+        if self.discover and self.transport == "threads":
+            raise TreefoldError(
+                "discover=True measures what is between processes, and threads are one; drop it or choose "
+                "transport='tcp'"
+            )
         self._check_trace()
         element = _core.number_bytes(self.type, self.operator)
         if self.wire is not None:

@@ -59,9 +59,7 @@ def among_processes(
         TreefoldError: If workers disagree, do not match the network, or are lost.
 
     """
-    agree(meeting, job, source, options)
-    checks.root(job.root, meeting.size, "workers")
-    all_or_none(meeting, lambda: None if meeting.rank else _check_writable(job))
+    check_alike(meeting, job, source, options)
     measured: list[tuple[Plan, Job, Measurement, list[str]]] = []
     group: Group | None = None
     try:
@@ -88,6 +86,18 @@ def among_processes(
     _save([result for _, _, result, _ in measured], job)
     is_known = is_network_real and source is not None and meeting.rank == 0  # which prints
     return [row(*each, is_known) for each in measured]
+
+
+def check_alike(meeting: Rendezvous, job: Job, source: Plan | Topology | None, options: Mapping[str, Any]) -> None:
+    """Check before long work that all workers were started alike, and that the job suits their number and can be kept.
+
+    Raises:
+        TreefoldError: On every worker, if one was started otherwise, or the job cannot be run.
+
+    """
+    agree(meeting, job, source, options)
+    checks.root(job.root, meeting.size, "workers")
+    all_or_none(meeting, lambda: None if meeting.rank else _check_writable(job))
 
 
 def _serves(group: Group, base: Plan, collective: str) -> bool:

@@ -24,6 +24,7 @@ from treefold.probe import lines, refining, streams, transfers
 from treefold.probe import settings as probe_settings
 from treefold.probe.connections import Connected, agree, close_all, connect, connect_pairs
 from treefold.probe.links import directed_links
+from treefold.probe.names import distinct_names, own_name
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try
 from treefold.probe.settings import Settings
 from treefold.probe.steps import Budget, Step, budget, cost, limits, matchings, most_transfers, pairs_of, steps_of
@@ -43,8 +44,10 @@ _MOST_S = 60.0
 """Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
 
 _WARM, _WARM_TRIPS, _MOST_WARM = 0.4, 10, 0.7
-"""Of a transfer of several pairs at once, such a part of its time does not count, or so many round trips if these are
-longer, but no more than the last part."""
+"""Of a transfer of several pairs at once, such a part of its time does not count.
+
+It is so many round trips if these are longer, but no more than the last part.
+"""
 _LONGER_S = 0.15
 """There every source sends for longer, so that all send until the last of them is no longer measured."""
 
@@ -215,26 +218,18 @@ def _introduced(
     """Return all workers, whose names differ, and the settings of worker 0."""
     workers = agree(meeting, error, _INTRODUCTION, **_introduction(meeting, listener, settings))
     validation.check("worker 0", workers[0], {"settings": probe_settings.SCHEMA})
-    agreed = Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
-    _make_names_differ(workers)
-    return workers, agreed
+    for worker, name in zip(workers, distinct_names([each["name"] for each in workers]), strict=True):
+        worker["name"] = name
+    return workers, Settings(*(workers[0]["settings"][key] for key in probe_settings.SCHEMA))
 
 
 def _introduction(meeting: Rendezvous, listener: socket.socket | None, settings: Settings) -> dict[str, Any]:
     address, port = (meeting.address, 0) if listener is None else listener.getsockname()[:2]
-    introduction = {"named": meeting.name is not None, "name": meeting.name or socket.gethostname()}
+    introduction = {"named": meeting.name is not None, "name": own_name(meeting)}
     introduction |= {"address": address, "port": port, "number": challenge.number(), "granted_bytes": granted_bytes()}
     if meeting.rank == 0:
         introduction |= {"settings": asdict(settings)}
     return introduction
-
-
-def _make_names_differ(workers: list[dict[str, Any]]) -> None:
-    """Append their numbers to names that several workers have."""
-    names = [worker["name"] for worker in workers]
-    for rank, worker in enumerate(workers):
-        if names.count(worker["name"]) > 1:
-            worker["name"] = f"{worker['name']}#{rank}"
 
 
 def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> None:

@@ -38,8 +38,8 @@ def join(
         meeting: The rendezvous of the workers, such as `from_environment()`.
         plan: A plan. Worker 0's is used, and a worker with another one gets an error. One that is not for an
             all-reduce serves its own collective, and `auto` plans the others.
-        network: The network for which worker 0 makes a plan if it is given none: a `Topology`, a spec, or the path of
-            a file. Without both, workers are assumed to reach each other equally well.
+        network: The network for which worker 0 makes a plan if it is given none: a `Topology` (`probe.discover` may
+            measure it), a spec, or a path. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
         connections: How the workers are connected, and whether newcomers may come. A newcomer's group has the plan, the
             network and `adapt` that it has already.

@@ -19,6 +19,7 @@ from treefold.text import message
 
 TRANSPORTS = ("tcp", "torch")
 
+_DISCOVER = "discover"
 _MOST_BYTES = (1 << 63) - 1
 
 
@@ -47,7 +48,10 @@ class Options:
     some. Its variable is TREEFOLD_PLAN."""
     topology: Topology | str | os.PathLike[str] | None = None
     """A topology, its file or a spec; each process group plans for its own part of it. Rank r of torch is rank r of the
-    topology, unless every process has a name (TREEFOLD_NAME). Its variable is TREEFOLD_TOPOLOGY."""
+    topology, unless every process has a name (TREEFOLD_NAME). `discover` stands for the network between the processes:
+    they measure it when the group of all ranks is made, and keep it in a file of rank 0, in `~/.cache/treefold`, which
+    the next group of the same processes uses; `discover:net.json` names the file. Its variable is
+    TREEFOLD_TOPOLOGY."""
     least_bytes: int | str = 4096
     """Calls with fewer bytes than this go to the wrapped backend. The bytes are those of the whole vector: of the
     output of an all-gather, of the input of a reduce-scatter, and of coalesced tensors together. It may be a text with
@@ -90,6 +94,18 @@ class Options:
             )
         if self.plan is not None and self.topology is not None:
             raise TreefoldError("a plan and a topology were given; a plan holds its topology, so give one of the two")
+        if self.discovers and self.discovered_file == "":
+            raise TreefoldError("topology 'discover:' names no file; write discover:net.json, or discover alone")
+
+    @property
+    def discovers(self) -> bool:
+        """Tell whether the ranks measure their network, or use what they measured before."""
+        return isinstance(self.topology, str) and self.topology.partition(":")[0] == _DISCOVER
+
+    @property
+    def discovered_file(self) -> str | None:
+        """The file in which the measured network is kept; None for one in the cache."""
+        return None if self.topology == _DISCOVER else str(self.topology).partition(":")[2]
 
 
 _configured: Options | None = None

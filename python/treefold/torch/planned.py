@@ -6,6 +6,7 @@ count.
 """
 
 import os
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,7 @@ from treefold.environment import unknown_variables, value
 from treefold.errors import MisfitError, TreefoldError
 from treefold.files.plans import load_plan
 from treefold.networks import topology
+from treefold.probe import discover
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
@@ -39,6 +41,7 @@ from treefold.torch.wrapped import backends_of, gloo
 _REPORT: dict[str, Schema] = {
     "error": str,
     "plans": bool,
+    "discovers": bool,
     "least": is_amount,
     "transport": TRANSPORTS.__contains__,
     "adapt": (False, True, "auto").__contains__,
@@ -100,7 +103,9 @@ class PlannedCalls:
             self._source = source_of(self.options, members)
         except TreefoldError as error:
             own_error = str(error)
-        mine = {"error": own_error, "plans": self._source is not None, "least": self.options.least_bytes}
+        discovers = self.options.discovers and self._source is None and members.size > 1
+        mine = {"error": own_error, "plans": discovers or self._source is not None, "least": self.options.least_bytes}
+        mine |= {"discovers": discovers}
         mine |= {"transport": self.options.transport, "adapt": self.options.adapt, "unknown": unknown_variables()}
         mine |= {"wire": self.options.wire, "feedback": self.options.error_feedback}
         mine |= {"tls": self._meeting._credentials is not None, "address": self._meeting._address or ""}
@@ -110,6 +115,7 @@ class PlannedCalls:
         self._has_tls, self._rounded_bytes = self._meeting._credentials is not None, least
         self._least_bytes = 1 if self._has_tls else least  # only treefold's own connections encrypt
         self._group: Group | None = None
+        self._discovers = bool(reports[0]["discovers"])
         self._possible: dict[str, bool] = {}
         with leaving_together(self._meeting):
             self._reason = "" if _is_planned(reports) else _why_nothing(self.options, members)
@@ -181,6 +187,8 @@ class PlannedCalls:
         """Join the other ranks, which do the same."""
         plan = self._source if isinstance(self._source, Plan) else None
         network = self._source if isinstance(self._source, Topology) else None
+        if self._discovers:
+            network = self._discovered()
         named = _named(network, self._meeting)
         timeout_s, wire = self._members.timeout.total_seconds(), self.crossing.wire
         if self._transport == "torch":
@@ -188,6 +196,17 @@ class PlannedCalls:
             return join(self._meeting, plan, named, connections=connections, engine=self._engine, wire=wire)
         connections = Connections(operation_s=timeout_s)
         return join(self._meeting, plan, named, connections=connections, adapt=self._adapt, wire=wire)
+
+    def _discovered(self) -> Topology:
+        """Measure the network together with the other ranks, or use what they measured before."""
+
+        def say(line: str) -> None:
+            report_once(line, f"treefold: {line}", is_reporter=True, is_good=True)
+
+        network = discover(self._meeting, self.options.discovered_file, say=say)
+        if self._members.are_all:
+            _of_all_ranks[self] = network
+        return network
 
     def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
         members = self._members
@@ -232,9 +251,14 @@ class PlannedCalls:
 
     def close(self) -> None:
         """Leave the group."""
+        _of_all_ranks.pop(self, None)
         group, self._group, self._reason = self._group, None, "the process group is closed; form a new one"
         if group is not None:
             group.close()
+
+
+_of_all_ranks: "weakref.WeakKeyDictionary[PlannedCalls, Topology]" = weakref.WeakKeyDictionary()
+"""The network that a group of all ranks has discovered, of which other groups use their part."""
 
 
 def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
@@ -262,8 +286,8 @@ def _why_nothing(options: Options, members: Members) -> str:
             "(TREEFOLD_TOPOLOGY) instead of a plan"
         )
     return (
-        "neither a plan nor a topology was given; set TREEFOLD_TOPOLOGY=network.json or TREEFOLD_PLAN=plan.json, or "
-        "call treefold.torch.configure"
+        "neither a plan nor a topology was given; set TREEFOLD_TOPOLOGY=network.json (or discover, which measures it) "
+        "or TREEFOLD_PLAN=plan.json, or call treefold.torch.configure"
     )
 
 
@@ -279,9 +303,8 @@ def source_of(options: Options, members: Members) -> Plan | Topology | None:
         return None
     if options.plan is not None:
         return _plan_for(options.plan, members)
-    if options.topology is not None:
-        return _topology_for(options.topology, members)
-    return None
+    network = next(iter(_of_all_ranks.values()), None) if options.discovers else options.topology
+    return None if network is None else _topology_for(network, members)
 
 
 def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan | None:

@@ -14,6 +14,7 @@
 //! From its issue to its receipt, a message that meets no other takes, in cycles: its flits, the latency of each link,
 //! 3 for each router (4 for a switch), and 3 more (5 where the routers are the accelerators' own).
 
+mod caps;
 mod classes;
 mod deadlock;
 // The binding shows the formats of flits.
@@ -147,7 +148,7 @@ pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Option
     let plan = plan.into();
     if in_network::applies(plan.walked(), options)? {
         if !plan.topology.shared().is_empty() {
-            return Err(cannot_share(&plan.topology));
+            return Err(caps::cannot_share(&plan.topology));
         }
         return in_network::simulate(plan.walked(), size, options, watch);
     }
@@ -155,19 +156,6 @@ pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Option
     let [outcome] = <[Outcome; 1]>::try_from(together.simulate(options, Sending::All, watch)?.jobs)
         .expect("one job has one outcome");
     Ok(outcome)
-}
-
-/// Returns the error for capacities that links share: no router knows what others send.
-fn cannot_share(network: &Topology) -> Error {
-    let names: Vec<&str> = network.shared().iter().map(|shared| shared.name.as_str()).collect();
-    Error::new(format!(
-        "the packet simulator counts caps of nodes, but nothing else that links share, and no caps on a fabric; {} has \
-         {} shared capacities (first '{}'): use the flow simulator, or put a switch where links meet",
-        network.name(),
-        names.len(),
-        names[0]
-    ))
-    .misfit()
 }
 
 /// Jobs that begin at once on the network of the first, with or without background traffic.
@@ -251,22 +239,6 @@ impl Together<'_> {
             return Err(deadlock::report(network, &run.workload, &run.progress, &run.nodes));
         }
         Ok(run.outcomes(senders, network, options, record))
-    }
-
-    /// Simulates jobs on a network with node caps, which are cards there.
-    fn on_cards(&self, options: &Options, sending: Sending, watch: Watch) -> Result<Outcomes> {
-        self.check(options)?;
-        let on_cards = |job: &Job| job.plan.walked().on_cards().ok_or_else(|| cannot_share(&job.plan.topology));
-        let plans = self.jobs.iter().map(on_cards).collect::<Result<Vec<Plan>>>()?;
-        let jobs: Vec<Job> = plans.iter().zip(self.jobs).map(|(plan, job)| Job::new(plan, job.size)).collect();
-        let mut outcomes = Together { jobs: &jobs, background: self.background }.simulate(options, sending, watch)?;
-        let network = &self.jobs[0].plan.topology;
-        for outcome in &mut outcomes.jobs {
-            outcome.trace.occupied.truncate(network.num_capacities());
-            outcome.trace.carried.truncate(network.num_capacities());
-            outcome.peaks.truncate(network.links().len());
-        }
-        Ok(outcomes)
     }
 
     /// Refuses what routers do not run.

@@ -208,7 +208,8 @@ proptest! {
 
     #[test]
     fn no_simulated_time_beats_the_bounds(
-        topology in sharing_networks(), options in options(), size in sizes(), link_model in select(LINK_MODELS.to_vec()),
+        topology in sharing_networks(), options in options(), size in sizes(),
+        link_model in select(LINK_MODELS.to_vec()),
     ) {
         assert_none_beats_the_bounds(&topology, &options, Bytes::known(size), link_model);
     }

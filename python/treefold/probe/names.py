@@ -1,0 +1,16 @@
+"""The names of workers: their own, or those of their machines."""
+
+import socket
+from collections.abc import Sequence
+
+from treefold.rendezvous import Rendezvous
+
+
+def own_name(meeting: Rendezvous) -> str:
+    """Return the name of this worker: that of TREEFOLD_NAME, else that of its machine."""
+    return meeting.name or socket.gethostname()
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return the names of workers, with their numbers appended to those that several have."""
+    return [f"{name}#{rank}" if names.count(name) > 1 else name for rank, name in enumerate(names)]
