@@ -44,7 +44,7 @@ _MOST_S = 60.0
 """Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
 
 _WARM, _WARM_TRIPS, _MOST_WARM = 0.4, 10, 0.7
-"""Of a transfer of several pairs at once, such a part of its time does not count.
+"""A transfer of several pairs at once begins with such a part of its time that does not count.
 
 It is so many round trips if these are longer, but no more than the last part.
 """
