@@ -16,6 +16,8 @@ each has kept.
 The ends of that connection go on trying to connect. When both have told rank 0 that they have met again, it plans with
 the link where that is worth it. Each connection between two workers has a number, its life; with each plan goes the
 list of the lives that it uses. So the end of an old life, or of one that no plan uses yet, ends no operation.
+
+Where links fall short from the beginning, `learning` comes first, and its plans are announced in the same way.
 """
 
 import logging
@@ -23,6 +25,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from os import PathLike
 from typing import Any, NamedTuple
 
 from treefold._core import Plan, Topology
@@ -33,11 +36,12 @@ from treefold.results import Replanned
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.delays import DelayMonitor
-from treefold.runtime.faults import lost_error
+from treefold.runtime.faults import lost_error, silent_error
 from treefold.runtime.flights import Flight, Flights
+from treefold.runtime.learning import Learning, Used, used
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
 from treefold.runtime.pending import MOST_IN_FLIGHT
-from treefold.runtime.plans import GroupPlans
+from treefold.runtime.plans import GroupPlans, lines
 from treefold.runtime.rates import REPORTED, RateMonitor
 from treefold.runtime.recovery import State, resumption
 from treefold.runtime.tcp import Life, TcpTransport
@@ -63,12 +67,19 @@ class _NextPlan(NamedTuple):
 class Controller:
     """One worker's knowledge of the operations of its group; each method runs under `lock`."""
 
-    def __init__(self, transport: TcpTransport, plans: GroupPlans, algorithm: str | None = None) -> None:
-        """Begin with the plan of `plans`; new plans have that plan's algorithm, or else this one."""
+    def __init__(
+        self,
+        transport: TcpTransport,
+        plans: GroupPlans,
+        algorithm: str | None = None,
+        file: str | PathLike[str] | None = None,
+    ) -> None:
+        """Begin with a plan; new ones have its algorithm or else this one, and `file` is for what rank 0 learns."""
         self.transport, self.plans, self._algorithm = transport, plans, algorithm
         self.lock = threading.RLock()
         self.monitor = RateMonitor(plans.all_reduce)
         self.delays = DelayMonitor()
+        self.learning = Learning(plans.all_reduce, algorithm, file)
         self.returned: dict[Pair, dict[int, int]] = {}
         """The life of each connection that came back, as each of its ends has told."""
         self._first_plan, self._first_network = plans.all_reduce, plans.all_reduce.topology
@@ -219,6 +230,8 @@ class Controller:
             self.monitor.rates |= {(sender, int(peer)): rate for peer, rate in fields["rates"].items()}
         elif kind == "delays":
             self.delays.added |= {pair_of(sender, int(peer)): by for peer, by in fields["delays"].items()}
+        elif kind == "used":
+            self.learning.hear(sender, fields["operation"], Used.read(fields))
         elif kind == "returned":
             self._record_return(sender, fields["peer"], fields["life"])
         elif kind == "window":
@@ -257,21 +270,50 @@ class Controller:
     def _learn(self, ended: Flight) -> None:
         """Learn from an operation that has ended, and from the watch; rank 0 plans anew where that is worth it."""
         rank, seconds = self.transport.rank, time.monotonic() - ended.since_s
-        rates = self.monitor.measure(rank, self.transport.link_usage() + self.transport.probes())
+        usage = self.transport.link_usage()
+        rates = self.monitor.measure(rank, usage + self.transport.probes())
         delays = self.delays.measure(rank, self.transport.round_trips.items())
+        # Operations that share the links with others tell nothing by their time.
+        is_alone = ended.is_alone and not len(self.flights)
+        own = used(ended, seconds, usage) if is_alone and self.learning.applies else None
         if rank:
             if rates:
                 self.transport.broadcast("rates", rates=rates)
             if delays:
                 self.transport.broadcast("delays", delays=delays)
+            if own:
+                self.transport.broadcast("used", operation=ended.number, **own._asdict())
             return
-        # Operations that share the links with others tell nothing by their time.
-        is_alone = ended.is_alone and not len(self.flights)
+        if own:
+            self.learning.begin(ended.number, self.plans.all_reduce, ended.operation.vector.size, own)
         if is_alone and self.monitor.is_slower((ended.plan.collective, ended.operation.vector.size), seconds):
             # The rates that the other ranks have measured are on their way.
             self._receive_for(min(REPORTED * seconds, _MOST_POLL_S))
         if self._next_plan is None:
+            self._study(ended.number)
+
+    def _study(self, number: int) -> None:
+        """Take over as rank 0 what was learnt, or decide about changes if all is learnt."""
+        step = self.learning.take(number)
+        if step.plan is not None:
+            self._announce(step.plan, step.lines)
+        else:
+            self._report(step.lines)
+        if self.learning.is_over:
+            self._settle()
+        if not self.learning.is_under_way and self._next_plan is None:
             self.decide()
+
+    def _settle(self) -> None:
+        """End learning: the network of the plan that was learnt is the first one, and what is measured is usual."""
+        self.learning.is_over = True
+        if self.learning.has_taught:
+            self.learning.has_taught = False
+            self._first_plan = self.plans.all_reduce
+            self._first_network = self._first_plan.topology
+            self.monitor.usual = self.learning.usual(self._first_network)
+            self.monitor.rates.clear()
+            self._know(self._known)
 
     def decide(self) -> None:
         """Plan anew as rank 0 if links have changed and a new plan is worth it."""
@@ -289,11 +331,15 @@ class Controller:
             return
         self._lives |= back
         self._know(links._replace(absent=links.absent - back.keys()))
-        changes, first, lives = _lines(replanned), self.count + 1 + self.window, self._all_lives()
+        self.learning.is_over = True
+        self._announce(replanned.plan, lines(replanned))
+
+    def _announce(self, plan: Plan, changes: list[str]) -> None:
+        """Tell all ranks of a new plan, and why it is made."""
+        first, lives = self.count + 1 + self.window, self._all_lives()
         self._report(changes)
-        self._next_plan = _NextPlan(first, replanned.plan, lives)
-        plan = replanned.plan.to_json()
-        self.transport.broadcast("plan", plan=plan, changes=changes, lives=lives, **{"from": first})
+        self._next_plan = _NextPlan(first, plan, lives)
+        self.transport.broadcast("plan", plan=plan.to_json(), changes=changes, lives=lives, **{"from": first})
 
     def _changed_links(self) -> Changes:
         """Return the changes of the first network, with what was measured since a plan was last made."""
@@ -379,23 +425,20 @@ class Controller:
         """Gather all states as rank 0, plan anew, and tell all ranks how to go on."""
         self._await_states()
         lost = sorted(set(range(self.transport.size)) - set(self.states))
+        self._settle()
         cut = self.transport.pairs_to_avoid
         self._lives |= dict.fromkeys(cut)
         fields: dict[str, Any] = {"round": self.round, "lost": lost, "lives": self._all_lives()}
         try:
             if lost:
-                who, silence_s = (
-                    ", ".join(map(self.transport.mapping.describe, lost)),
-                    self.transport.connections.silence_s,
-                )
-                raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
+                raise silent_error(lost, self.transport.mapping, self.transport.connections.silence_s)
             absent = self._known.absent | set(cut)
             # A cable that was repaired need not have the rate that it had before.
             factors = {link: by for link, by in self._known.factors.items() if pair_of(*link) not in absent}
             known = self._known._replace(factors=factors, absent=absent)
             replanned = self._replanned(changed(self._first_network, known))
             self._know(known)
-            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": _lines(replanned)}
+            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": lines(replanned)}
         except TreefoldError as error:
             fields |= {"error": str(error), "plan": "", "changes": []}
         fields |= resumption(self.states.values())._asdict()
@@ -419,8 +462,3 @@ class Controller:
                 raise lost_error(f"{mapping.describe(0)} does not say how it goes on", [0], mapping)
             self._receive_for(_POLL_S)
         return self.resumed
-
-
-def _lines(replanned: Replanned) -> list[str]:
-    """Return what has changed, and why the old algorithm or limits gave way if they did."""
-    return [*replanned.changes, *([replanned.gave_way] if replanned.gave_way else [])]

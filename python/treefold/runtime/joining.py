@@ -48,11 +48,14 @@ def join(
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
             or `auto`, with the algorithm that is then the fastest. An operation then ends on all workers or on none;
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
-            switches.
+            switches. Where the network joins each two of 3 to 32 workers by a link of their own, the group also learns
+            from its operations which links share a capacity, and plans anew; no operation gets much slower by that.
         options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), fields of
             `treefold.PlannerOptions`, and the `wire` type of later calls, so that `auto` counts the bytes that cross
             lines. The plan is for all-reduce, and the group makes those of other collectives when they are called, so
-            `collective`, `root` and `simulator` are refused, and later a collective that takes more than `steps`.
+            `collective`, `root` and `simulator` are refused, and later a collective that takes more than `steps`. With
+            `learn`, the path of a file, which may be that of the network, worker 0 of a group that adapts writes down
+            what it learns about the network, whenever a better plan has run.
 
     Returns:
         The group, whose methods are the collectives.
@@ -78,8 +81,9 @@ def join(
     """
     if meeting._line is not None and connections.newcomers:
         return enter(meeting, connections)
+    learn = options.pop("learn", None)
     agreed = agreed_plans(meeting, plan, network, size_bytes, options, _crossing(options.pop("wire", None)))
-    group = form(meeting, agreed, connections, engine, adapt)
+    group = form(meeting, agreed, connections, engine, adapt, learn)
     return _opened(meeting, group, agreed, plan is None and network is None)
 
 

@@ -10,6 +10,7 @@ from treefold import checks, declared, planning, plans
 from treefold._core import Plan, Program
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, PeerError, TreefoldError
+from treefold.results import Replanned
 from treefold.runtime.networks import Pair
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.transport import Bytes
@@ -186,3 +187,8 @@ def _algorithm_like(all_reduce: Plan) -> str | None:
     is_known = all_reduce.algorithm in planning.PLANNERS
     has_own = is_known and planning.collectives(all_reduce.algorithm) == "each"
     return all_reduce.algorithm if has_own else None
+
+
+def lines(replanned: Replanned) -> list[str]:
+    """Return what has changed, and why the old algorithm or limits gave way if they did."""
+    return [*replanned.changes, *([replanned.gave_way] if replanned.gave_way else [])]
