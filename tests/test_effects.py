@@ -213,6 +213,7 @@ REFUSED = {
     ("run", "--interface"): ["--interface", "lo"],
     ("run", "--port"): ["--port", "5000"],
     ("run", "--adapt"): ["--adapt"],
+    ("run", "--learn"): ["--learn", "learnt.json"],
     ("run", "--streams"): ["--streams", "2"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
     ("bound", "--rank-order"): ["--rank-order", "0,2,1,3"],

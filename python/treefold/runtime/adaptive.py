@@ -1,6 +1,6 @@
 """A group whose plan follows the network while operations run."""
 
-from os import PathLike
+from os import PathLike, fspath
 
 from treefold._core import Plan, Topology
 from treefold.checks import shown
@@ -53,7 +53,8 @@ class AdaptiveGroup(Group):
         """Hold a worker's place in a group, as in `Group`; `adapt` and `learn` are what `join` was given."""
         super().__init__(worker, plan, mapping, transport)
         self.adapt = adapt
-        self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None, learn)
+        file = None if learn is None else fspath(learn)
+        self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None, file)
         transport.watch(plan)
         transport.serve(self.controller.poll_between_operations)
 

@@ -25,8 +25,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from treefold._core import Plan, Topology
 from treefold.auto import names
@@ -41,9 +40,9 @@ from treefold.runtime.flights import Flight, Flights
 from treefold.runtime.learning import Learning, Used, used
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
 from treefold.runtime.pending import MOST_IN_FLIGHT
-from treefold.runtime.plans import GroupPlans, lines
+from treefold.runtime.plans import GroupPlans, NextPlan, lines
 from treefold.runtime.rates import REPORTED, RateMonitor
-from treefold.runtime.recovery import State, resumption
+from treefold.runtime.recovery import State, back, resumption
 from treefold.runtime.tcp import Life, TcpTransport
 from treefold.runtime.transport import Operation
 
@@ -55,24 +54,11 @@ _MOST_EVENTS = 1000
 _LOG = logging.getLogger("treefold")
 
 
-class _NextPlan(NamedTuple):
-    """A new plan."""
-
-    first: int
-    """The number of the first operation that uses it."""
-    plan: Plan
-    lives: list[Life]
-
-
 class Controller:
     """One worker's knowledge of the operations of its group; each method runs under `lock`."""
 
     def __init__(
-        self,
-        transport: TcpTransport,
-        plans: GroupPlans,
-        algorithm: str | None = None,
-        file: str | PathLike[str] | None = None,
+        self, transport: TcpTransport, plans: GroupPlans, algorithm: str | None = None, file: str | None = None
     ) -> None:
         """Begin with a plan; new ones have its algorithm or else this one, and `file` is for what rank 0 learns."""
         self.transport, self.plans, self._algorithm = transport, plans, algorithm
@@ -99,7 +85,7 @@ class Controller:
         """How many cuts have been recovered from."""
         self.states: dict[int, State] = {}
         self.resumed: dict[str, Any] | None = None
-        self._next_plan: _NextPlan | None = None
+        self._next_plan: NextPlan | None = None
         self._failure: TreefoldError | None = None
         self._unhandled: list[ControlMessage] = []
         self._most_bytes = 0
@@ -242,7 +228,7 @@ class Controller:
             self.resumed = fields
         elif kind == "plan":
             plan = control.read_plan(self.transport.mapping.describe(sender), fields["plan"])
-            self._next_plan = _NextPlan(fields["from"], plan, fields["lives"])
+            self._next_plan = NextPlan(fields["from"], plan, fields["lives"])
             self._report(fields["changes"])
         else:
             self._unhandled.append(message)
@@ -263,7 +249,7 @@ class Controller:
         """Log changes of the network, and keep them for `events`."""
         self.events += changes
         for change in changes:
-            _LOG.info("planned anew: %s", change)
+            _LOG.info(change if change.startswith("learnt: ") else f"planned anew: {change}")
 
     # Links become slower or faster, or come back.
 
@@ -286,11 +272,17 @@ class Controller:
             return
         if own:
             self.learning.begin(ended.number, self.plans.all_reduce, ended.operation.vector.size, own)
+            self._await_study(time.monotonic() + self.learning.patience_s(seconds))
         if is_alone and self.monitor.is_slower((ended.plan.collective, ended.operation.vector.size), seconds):
             # The rates that the other ranks have measured are on their way.
             self._receive_for(min(REPORTED * seconds, _MOST_POLL_S))
         if self._next_plan is None:
             self._study(ended.number)
+
+    def _await_study(self, end_s: float) -> None:
+        """Wait until something is learnt from the last operation, but no longer than until then."""
+        while not self.learning.is_studied and (left := end_s - time.monotonic()) > 0:
+            self._receive_for(min(left, _POLL_S))
 
     def _study(self, number: int) -> None:
         """Take over as rank 0 what was learnt, or decide about changes if all is learnt."""
@@ -318,19 +310,19 @@ class Controller:
     def decide(self) -> None:
         """Plan anew as rank 0 if links have changed and a new plan is worth it."""
         links = self._changed_links()
-        back = self._back()
-        if links == self._known and self._declined.issuperset(back.items()):
+        met = self._back()
+        if links == self._known and self._declined.issuperset(met.items()):
             return
-        network = changed(self._first_network, links._replace(absent=links.absent - back.keys()))
+        network = changed(self._first_network, links._replace(absent=links.absent - met.keys()))
         replanned = self._replanned(network)
         self.monitor.rates.clear()
         if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
             # What came back stays out of the network until something else changes.
-            self._declined |= set(back.items())
+            self._declined |= set(met.items())
             self._know(links)
             return
-        self._lives |= back
-        self._know(links._replace(absent=links.absent - back.keys()))
+        self._lives |= met
+        self._know(links._replace(absent=links.absent - met.keys()))
         self.learning.is_over = True
         self._announce(replanned.plan, lines(replanned))
 
@@ -338,7 +330,7 @@ class Controller:
         """Tell all ranks of a new plan, and why it is made."""
         first, lives = self.count + 1 + self.window, self._all_lives()
         self._report(changes)
-        self._next_plan = _NextPlan(first, plan, lives)
+        self._next_plan = NextPlan(first, plan, lives)
         self.transport.broadcast("plan", plan=plan.to_json(), changes=changes, lives=lives, **{"from": first})
 
     def _changed_links(self) -> Changes:
@@ -349,13 +341,7 @@ class Controller:
 
     def _back(self) -> dict[Pair, int]:
         """Return the absent pairs whose ends have met again, and the life of their connection."""
-        last = self.transport.lives
-        lives = {pair: set(self.returned.get(pair, {}).values()) for pair in self._known.absent}
-        return {
-            pair: max(told)
-            for pair, told in lives.items()
-            if len(told) == 1 and len(self.returned[pair]) == 2 and max(told) > last.get(pair, -1)
-        }
+        return back(self.returned, self._known.absent, self.transport.lives)
 
     def _know(self, changes: Changes) -> None:
         self._known = changes

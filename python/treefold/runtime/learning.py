@@ -10,17 +10,16 @@ controller's own part. It begins when learning is over, and takes what links car
 """
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any, NamedTuple
 
-from treefold import exporters
+from treefold import exporters, plans
 from treefold._core import LinkUsage, Plan, Topology, format_bandwidth
 from treefold.discovery import UNLIMITED, Group, Knowledge, Learner, Model, Observation, Pair
 from treefold.errors import OutsideError, TreefoldError
-from treefold.plans import replan
 from treefold.runtime.flights import Flight
 from treefold.runtime.networks import bandwidths, shared_pairs
 from treefold.simulation import simulate
@@ -132,12 +131,12 @@ def used(ended: Flight, seconds: float, usage: Iterable[LinkUsage]) -> Used | No
 class Learning:
     """What a rank has to do with learning; but for `close`, its methods return at once. Rank 0 learns."""
 
-    def __init__(self, plan: Plan, algorithm: str | None, file: str | PathLike[str] | None) -> None:
+    def __init__(self, plan: Plan, algorithm: str | None, file: str | None) -> None:
         """Begin with the plan of a group.
 
         Args:
             plan: The plan, whose network is the one to learn about.
-            algorithm: The algorithm of new plans; by default that of the plan, or packing if `auto` chose it.
+            algorithm: None for new plans by the algorithm of the plan, or by packing if `auto` chose it; or `auto`.
             file: The file to which the network is written whenever a better plan was carried.
 
         """
@@ -161,6 +160,20 @@ class Learning:
     def is_under_way(self) -> bool:
         """Whether links that fall short are learnt about, so that nobody takes them for changed."""
         return not self.is_over and self._number > 0
+
+    @property
+    def is_studied(self) -> bool:
+        """Whether something is learnt from the last operation of which all have told, and nobody has taken it."""
+        return self.is_over or (self._step is not None and self._step.done())
+
+    def patience_s(self, seconds: float) -> float:
+        """Return how long to wait until something is learnt from an operation that took so many seconds.
+
+        With that it must be no slower than the slowest before learning began; and where there is too little time, none
+        is wasted.
+        """
+        left_s = self._student.slowest_s - seconds
+        return left_s if self._student.study_s < left_s and not self.is_over else 0.0
 
     def begin(self, number: int, plan: Plan, size_bytes: int, own: Used) -> None:
         """Await what the other ranks tell of an operation, of which rank 0 tells `own`."""
@@ -211,20 +224,25 @@ class Learning:
 class _Student:
     """What is learnt, in the thread that learns."""
 
-    def __init__(self, plan: Plan, algorithm: str | None, file: str | PathLike[str] | None) -> None:
+    def __init__(self, plan: Plan, algorithm: str | None, file: str | None) -> None:
         self._network, self._file = plan.topology, file
-        self._algorithm = algorithm or ("packing" if plan.chosen_by else None)
+        self._algorithm = "packing" if algorithm == "auto" or plan.chosen_by else None
         self._before: list[Seen] = []
         self._learner: Learner | None = None
         self._written_Bps, self._fruitless, self._is_done = 0.0, 0, False
         self._told: set[frozenset[Pair]] = set()
+        self.slowest_s = self.study_s = 0.0
+        """The time of the slowest operation before learning began, and of what was last learnt."""
 
     def study(self, seen: Seen) -> Step:
         """Learn from an operation, and plan anew if that is worth it."""
+        start_s = time.monotonic()
         try:
             return self._study(seen)
         except TreefoldError as error:
             return Step([f"learnt: no more, {error}"], None, is_over=True)
+        finally:
+            self.study_s = time.monotonic() - start_s
 
     def _study(self, seen: Seen) -> Step:
         if self._learner is None:
@@ -248,7 +266,7 @@ class _Student:
     def _is_worth_while(self) -> bool:
         """Return whether the first plan is clearly slower than it promised, though not by far."""
         seen = max(self._before, key=lambda each: each.rate_Bps)
-        promised_Bps = seen.size_bytes / simulate(seen.plan, size_bytes=seen.size_bytes, simulator="flow").time_s
+        promised_Bps = _promised_Bps(seen.plan, seen.size_bytes)
         return _USELESS * promised_Bps <= seen.rate_Bps < _KEPT * promised_Bps
 
     def _begun(self) -> Learner:
@@ -258,6 +276,7 @@ class _Student:
         latency_s = {(ranks[link.source], ranks[link.target]): link.latency_s for link in network.links()}
         tests = [_full(rates, pairs, capacity_Bps) for capacity_Bps, pairs in shared_pairs(network)]
         knowledge = Knowledge(tests, names=network.rank_names, latency_s=latency_s)
+        self.slowest_s = max(each.seconds for each in self._before)
         learner = Learner(rates, min(each.rate_Bps for each in self._before), knowledge)
         self._written_Bps = max(each.rate_Bps for each in self._before)
         for each in self._before[:-1]:
@@ -268,10 +287,18 @@ class _Student:
         """Return a plan within what the model says can be carried, and its rate; no plan if it is not better."""
         alone = bandwidths(self._network)
         rates = {pair: max(model.carried_Bps.get(pair, 0.0), _LEAST * alone[pair]) for pair in alone}
-        replanned = replan(seen.plan, _with_rates(self._network, rates), self._algorithm, size_bytes=seen.size_bytes)
-        promised_Bps = seen.size_bytes / replanned.new.time_s
-        is_better = promised_Bps >= GAIN * seen.rate_Bps and replanned.plan.fingerprint != seen.plan.fingerprint
-        return (replanned.plan if is_better else None), promised_Bps
+        network = _with_rates(self._network, rates)
+        plan = self._made(seen, network)
+        promised_Bps = _promised_Bps(plan, seen.size_bytes)
+        is_better = promised_Bps >= GAIN * seen.rate_Bps and plan.fingerprint != seen.plan.fingerprint
+        return (plan if is_better else None), promised_Bps
+
+    def _made(self, seen: Seen, network: Topology) -> Plan:
+        """Return a plan for a network, by the algorithm and with the options of the one that ran, where they fit."""
+        if self._algorithm is not None:
+            size_bytes = seen.size_bytes if seen.plan.size_bytes is None else seen.plan.size_bytes
+            return plans.plan(network, self._algorithm, size_bytes=size_bytes)
+        return plans.replan(seen.plan, network, size_bytes=seen.size_bytes).plan
 
     def _groups(self, model: Model) -> list[str]:
         """Return a line for each shared capacity that was not told before."""
@@ -306,6 +333,11 @@ def _with_rates(network: Topology, rates_Bps: Mapping[Pair, float]) -> Topology:
     names = network.rank_names
     named = {(names[one], names[other]): float(f"{rate:.4g}") for (one, other), rate in rates_Bps.items()}
     return network.with_bandwidths(named, one_way=True)
+
+
+def _promised_Bps(plan: Plan, size_bytes: int) -> float:
+    """Return the rate that a plan promises on its network."""
+    return size_bytes / simulate(plan, size_bytes=size_bytes, simulator="flow").time_s
 
 
 def _observation(seen: Seen) -> Observation:

@@ -4,7 +4,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import checks, declared, planning, plans
 from treefold._core import Plan, Program
@@ -13,6 +13,7 @@ from treefold.errors import MisfitError, PeerError, TreefoldError
 from treefold.results import Replanned
 from treefold.runtime.networks import Pair
 from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.tcp import Life
 from treefold.runtime.transport import Bytes
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ ROUND = "cannot connect; plans go round them"
 REMEDY = "let one of the two listen (TREEFOLD_PORT), or open its port in the firewalls between them"
 """What to do about them."""
 _MOST_PROGRAMS = 64
+
+
+class NextPlan(NamedTuple):
+    """A new plan."""
+
+    first: int
+    """The number of the first operation that uses it."""
+    plan: Plan
+    lives: list[Life]
 
 
 class GroupPlans:
