@@ -27,7 +27,7 @@ class RateMonitor:
         """The measured rates that differ from the assumed ones."""
         self._fastest: dict[Hashable, float] = {}
         self.usual: dict[Pair, float] = {}
-        """By which factor the rates of links differ from what the network says while nothing has changed."""
+        """The factors by which rates of links differ from what the network says while nothing has changed."""
         self.assume(plan.topology)
 
     def _use(self, plan: Plan) -> None:
