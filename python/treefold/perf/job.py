@@ -72,7 +72,7 @@ class Job:
                 f"adapt=True works over tcp, not over {self.transport}; drop it or choose transport='tcp'"
             )
         if self.learn is not None and not self.adapt:
-            raise TreefoldError(f"learn={self.learn}: only a run that adapts learns; add adapt=True, or drop it")
+            raise TreefoldError(f"learn={self.learn!r}: only a run that adapts learns; add adapt=True, or drop it")
         if self.streams is not None and self.transport != "tcp":
             raise TreefoldError(f"streams={self.streams}: only tcp has streams, not {self.transport}; drop it")
         asked_streams(self.streams)
