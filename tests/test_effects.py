@@ -213,6 +213,7 @@ REFUSED = {
     ("run", "--interface"): ["--interface", "lo"],
     ("run", "--port"): ["--port", "5000"],
     ("run", "--adapt"): ["--adapt"],
+    ("run", "--learn"): ["--learn", "learnt.json"],
     ("run", "--streams"): ["--streams", "2"],
     ("run", "--sizes"): ["--sizes", "1KiB"],
     ("run", "--discover"): ["--discover"],

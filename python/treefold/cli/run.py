@@ -104,10 +104,18 @@ class JobOptions:
             metavar="[same|auto]",
             help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
             "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
-            "a network without switches.",
+            "a network without switches. Where a network's file joins each two workers by a link of their own, the run "
+            "also learns which links share a capacity.",
         ),
     ] = None
-
+    learn: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what a run with --adapt learns about the network to this file of worker 0, whenever a better "
+            "plan has run: a topology file (.json, .graphml, .dot, .gv), which may be that of the network.",
+        ),
+    ] = None
     streams: Annotated[
         int | None,
         typer.Option(
@@ -260,6 +268,7 @@ def _job(
         warmup=options.warmup,
         transport=choose_transport("tcp" if is_between_processes else options.transport, workers.local is not None),
         adapt="auto" if options.adapt == "auto" else options.adapt is not None,
+        learn=None if options.learn is None else str(options.learn),
         streams=options.streams,
         discover=discovers,
         trace=None if options.trace is None else str(options.trace),
@@ -269,6 +278,8 @@ def _job(
         raise TreefoldError(f"--port {workers.port}: only tcp listens on it, not {job.transport}; drop it")
     if options.trace is not None and isinstance(read, Plan) and _is_same_file(options.trace, str(source)):
         raise TreefoldError(f"--trace {options.trace}: it is the file of the plan; name another one")
+    if options.learn is not None and isinstance(read, Plan) and _is_same_file(options.learn, str(source)):
+        raise TreefoldError(f"--learn {options.learn}: it is the file of the plan, not of a network; name another one")
     job.check_memory(workers.local or 1)
     return job
 
@@ -314,5 +325,5 @@ def _show(rows: Sequence[dict[str, Any]], as_json: bool, notes: str, trace: Path
     from treefold.report.measured import run_table
 
     for change in (change for row in rows for change in row["changes"]):
-        notify(f"planned anew: {change}")
+        notify(change if change.startswith("learnt: ") else f"planned anew: {change}")
     show(rows, as_json, lambda: run_table(rows) + notes, written=trace)

@@ -12,6 +12,7 @@ from treefold import _core
 from treefold.training.options import TrainingOptions
 
 _FLAGS = {
+    "learn": "--learn",
     "adapt": "--adapt",
     "background_load": "--background",
     "bandwidth_Bps": "--bandwidth",

@@ -36,6 +36,8 @@ class Job:
     """The sizes of the blocks of an all-to-all, a row for each rank of the plan; None if they are equal."""
     adapt: bool | str = False
     """Whether the plan follows links that change or die, as `runtime.join` takes it."""
+    learn: str | None = None
+    """The file to which worker 0 writes what it learns about the network, as `runtime.join` takes it."""
     streams: int | None = None
     """How many TCP streams side by side join two workers; None for as many as their line needs."""
     discover: bool = False
@@ -71,6 +73,8 @@ class Job:
             raise TreefoldError(
                 f"adapt=True works over tcp, not over {self.transport}; drop it or choose transport='tcp'"
             )
+        if self.learn is not None and not self.adapt:
+            raise TreefoldError(f"learn={self.learn!r}: only a run that adapts learns; add adapt=True, or drop it")
         if self.streams is not None and self.transport != "tcp":
             raise TreefoldError(f"streams={self.streams}: only tcp has streams, not {self.transport}; drop it")
         asked_streams(self.streams)

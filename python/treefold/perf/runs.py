@@ -19,6 +19,7 @@ from treefold.perf.job import Job
 from treefold.perf.teams import GroupTeam, ThreadTeam
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
+from treefold.runtime.adaptive import check_learn
 from treefold.runtime.agreement import AgreedPlans, agreed_plans, all_reduce_beside, check_base, first_plan
 from treefold.runtime.engine import MakeEngine
 from treefold.runtime.forming import form
@@ -70,7 +71,7 @@ def among_processes(
             if group is None or not _serves(group, agreed.all_reduce, job.collective):
                 if group is not None:
                     group.close()
-                group = form(meeting, agreed, job.connections, engine, job.adapt)
+                group = form(meeting, agreed, job.connections, engine, job.adapt, job.learn)
             agreed = agreed._replace(all_reduce=group.plan)
             if agreed.given is not None and agreed.given.blocks is None:
                 group.serve(agreed.given)
@@ -125,9 +126,10 @@ def among_threads(
 
 
 def _check_writable(job: Job) -> None:
-    """Refuse before the run a file of a trace that cannot be written after it."""
+    """Refuse before the run a file that cannot be written during or after it."""
     if job.trace is not None:
         check_trace_writable(job.trace)
+    check_learn(job.learn, job.adapt)
 
 
 def _save(measured: Sequence[Measurement], job: Job) -> None:

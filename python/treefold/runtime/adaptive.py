@@ -1,8 +1,11 @@
 """A group whose plan follows the network while operations run."""
 
+from os import PathLike, fspath
+
 from treefold._core import Plan, Topology
 from treefold.checks import shown
 from treefold.errors import TreefoldError
+from treefold.exporters import check_document_writable
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.controller import Controller
 from treefold.runtime.group import Group
@@ -19,6 +22,15 @@ def check_adapt(adapt: bool | str) -> None:
         )
 
 
+def check_learn(learn: str | PathLike[str] | None, adapt: bool | str) -> None:
+    """Refuse a file for what is learnt if nothing is learnt, or if it cannot be written."""
+    if learn is None:
+        return
+    if not adapt:
+        raise TreefoldError(f"learn {shown(learn)}: only a group that adapts learns; add adapt=True, or drop learn")
+    check_document_writable(learn)
+
+
 def check_direct(network: Topology) -> None:
     """Refuse a network whose workers are not joined by links of their own, because only such links can be followed."""
     if network.switches:
@@ -30,12 +42,19 @@ class AdaptiveGroup(Group):
     """A group over TCP that plans anew when links change or are cut, without losing a result (see `controller`)."""
 
     def __init__(
-        self, worker: int, plan: Plan, mapping: RankMapping, transport: TcpTransport, adapt: bool | str
+        self,
+        worker: int,
+        plan: Plan,
+        mapping: RankMapping,
+        transport: TcpTransport,
+        adapt: bool | str,
+        learn: str | PathLike[str] | None = None,
     ) -> None:
-        """Hold a worker's place in a group, as in `Group`; `adapt` is what `join` was given."""
+        """Hold a worker's place in a group, as in `Group`; `adapt` and `learn` are what `join` was given."""
         super().__init__(worker, plan, mapping, transport)
         self.adapt = adapt
-        self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None)
+        file = None if learn is None else fspath(learn)
+        self.controller = Controller(transport, self._plans, "auto" if adapt == "auto" else None, file)
         transport.watch(plan)
         transport.serve(self.controller.poll_between_operations)
 
@@ -44,6 +63,11 @@ class AdaptiveGroup(Group):
 
     def _end(self, number: int) -> None:
         self.controller.end(number)
+
+    def close(self) -> None:
+        """Leave the group, as in `Group`, and end learning."""
+        super().close()
+        self.controller.learning.close()
 
     def changes(self) -> list[str]:
         """Return what has changed about the network since the last call, a line each."""

@@ -4,6 +4,7 @@ Each is a JSON object with a `kind`:
 
 - `rates`: the rates of the sender's links that differ from what the plan assumes.
 - `delays`: the seconds that the sender's links take longer than in the beginning.
+- `used`: how long an operation took on the sender, and for how long data waited for each of its links.
 - `returned`: a connection of the sender that was cut has come back.
 - `plan`: rank 0's new plan, from which operation on it is used, and which connections it may use.
 - `window`: how many operations may be in flight from now on; rank 0 sends it.
@@ -81,6 +82,10 @@ def _schemas(size: int) -> dict[str, Schema]:
             key in ranks and type(value[key]) in numbers and math.isfinite(value[key]) for key in value
         )
 
+    def are_busy(value: Any) -> bool:
+        ranks, each = [str(rank) for rank in range(size)], (validation.is_count, validation.is_amount)
+        return isinstance(value, dict) and all(key in ranks and validation.matches(value[key], each) for key in value)
+
     def is_life(value: Any) -> bool:
         return value is None or is_sequence(value)
 
@@ -93,6 +98,7 @@ def _schemas(size: int) -> dict[str, Schema]:
     return {
         "rates": {"rates": are_rates},
         "delays": {"delays": are_delays},
+        "used": {"operation": validation.is_count, "seconds": validation.is_amount, "busy": are_busy},
         "returned": {"peer": is_rank, "life": is_sequence},
         "state": {
             "round": validation.is_count,

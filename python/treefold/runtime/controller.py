@@ -16,6 +16,8 @@ each has kept.
 The ends of that connection go on trying to connect. When both have told rank 0 that they have met again, it plans with
 the link where that is worth it. Each connection between two workers has a number, its life; with each plan goes the
 list of the lives that it uses. So the end of an old life, or of one that no plan uses yet, ends no operation.
+
+Where links fall short from the beginning, `learning` comes first, and its plans are announced in the same way.
 """
 
 import logging
@@ -23,7 +25,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from treefold._core import Plan, Topology
 from treefold.auto import names
@@ -33,13 +35,14 @@ from treefold.results import Replanned
 from treefold.runtime import control
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.delays import DelayMonitor
-from treefold.runtime.faults import lost_error
+from treefold.runtime.faults import lost_error, silent_error
 from treefold.runtime.flights import Flight, Flights
+from treefold.runtime.learning import Learning, Used, used
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
 from treefold.runtime.pending import MOST_IN_FLIGHT
-from treefold.runtime.plans import GroupPlans
+from treefold.runtime.plans import GroupPlans, NextPlan, lines
 from treefold.runtime.rates import REPORTED, RateMonitor
-from treefold.runtime.recovery import State, resumption
+from treefold.runtime.recovery import State, back, resumption
 from treefold.runtime.tcp import Life, TcpTransport
 from treefold.runtime.transport import Operation
 
@@ -51,24 +54,18 @@ _MOST_EVENTS = 1000
 _LOG = logging.getLogger("treefold")
 
 
-class _NextPlan(NamedTuple):
-    """A new plan."""
-
-    first: int
-    """The number of the first operation that uses it."""
-    plan: Plan
-    lives: list[Life]
-
-
 class Controller:
     """One worker's knowledge of the operations of its group; each method runs under `lock`."""
 
-    def __init__(self, transport: TcpTransport, plans: GroupPlans, algorithm: str | None = None) -> None:
-        """Begin with the plan of `plans`; new plans have that plan's algorithm, or else this one."""
+    def __init__(
+        self, transport: TcpTransport, plans: GroupPlans, algorithm: str | None = None, file: str | None = None
+    ) -> None:
+        """Begin with a plan; new ones have its algorithm or else this one, and `file` is for what rank 0 learns."""
         self.transport, self.plans, self._algorithm = transport, plans, algorithm
         self.lock = threading.RLock()
         self.monitor = RateMonitor(plans.all_reduce)
         self.delays = DelayMonitor()
+        self.learning = Learning(plans.all_reduce, algorithm, file)
         self.returned: dict[Pair, dict[int, int]] = {}
         """The life of each connection that came back, as each of its ends has told."""
         self._first_plan, self._first_network = plans.all_reduce, plans.all_reduce.topology
@@ -88,7 +85,7 @@ class Controller:
         """How many cuts have been recovered from."""
         self.states: dict[int, State] = {}
         self.resumed: dict[str, Any] | None = None
-        self._next_plan: _NextPlan | None = None
+        self._next_plan: NextPlan | None = None
         self._failure: TreefoldError | None = None
         self._unhandled: list[ControlMessage] = []
         self._most_bytes = 0
@@ -219,6 +216,8 @@ class Controller:
             self.monitor.rates |= {(sender, int(peer)): rate for peer, rate in fields["rates"].items()}
         elif kind == "delays":
             self.delays.added |= {pair_of(sender, int(peer)): by for peer, by in fields["delays"].items()}
+        elif kind == "used":
+            self.learning.hear(sender, fields["operation"], Used.read(fields))
         elif kind == "returned":
             self._record_return(sender, fields["peer"], fields["life"])
         elif kind == "window":
@@ -229,7 +228,7 @@ class Controller:
             self.resumed = fields
         elif kind == "plan":
             plan = control.read_plan(self.transport.mapping.describe(sender), fields["plan"])
-            self._next_plan = _NextPlan(fields["from"], plan, fields["lives"])
+            self._next_plan = NextPlan(fields["from"], plan, fields["lives"])
             self._report(fields["changes"])
         else:
             self._unhandled.append(message)
@@ -250,50 +249,89 @@ class Controller:
         """Log changes of the network, and keep them for `events`."""
         self.events += changes
         for change in changes:
-            _LOG.info("planned anew: %s", change)
+            _LOG.info(change if change.startswith("learnt: ") else f"planned anew: {change}")
 
     # Links become slower or faster, or come back.
 
     def _learn(self, ended: Flight) -> None:
         """Learn from an operation that has ended, and from the watch; rank 0 plans anew where that is worth it."""
         rank, seconds = self.transport.rank, time.monotonic() - ended.since_s
-        rates = self.monitor.measure(rank, self.transport.link_usage() + self.transport.probes())
+        usage = self.transport.link_usage()
+        rates = self.monitor.measure(rank, usage + self.transport.probes())
         delays = self.delays.measure(rank, self.transport.round_trips.items())
+        # Operations that share the links with others tell nothing by their time.
+        is_alone = ended.is_alone and not len(self.flights)
+        own = used(ended, seconds, usage) if is_alone and self.learning.applies else None
         if rank:
             if rates:
                 self.transport.broadcast("rates", rates=rates)
             if delays:
                 self.transport.broadcast("delays", delays=delays)
+            if own:
+                self.transport.broadcast("used", operation=ended.number, **own._asdict())
             return
-        # Operations that share the links with others tell nothing by their time.
-        is_alone = ended.is_alone and not len(self.flights)
+        if own:
+            self.learning.begin(ended.number, self.plans.all_reduce, ended.operation.vector.size, own)
+            self._await_study(time.monotonic() + self.learning.patience_s(seconds))
         if is_alone and self.monitor.is_slower((ended.plan.collective, ended.operation.vector.size), seconds):
             # The rates that the other ranks have measured are on their way.
             self._receive_for(min(REPORTED * seconds, _MOST_POLL_S))
         if self._next_plan is None:
+            self._study(ended.number)
+
+    def _await_study(self, end_s: float) -> None:
+        """Wait until something is learnt from the last operation, but no longer than until then."""
+        while not self.learning.is_studied and (left := end_s - time.monotonic()) > 0:
+            self._receive_for(min(left, _POLL_S))
+
+    def _study(self, number: int) -> None:
+        """Take over as rank 0 what was learnt, or decide about changes if all is learnt."""
+        step = self.learning.take(number)
+        if step.plan is not None:
+            self._announce(step.plan, step.lines)
+        else:
+            self._report(step.lines)
+        if self.learning.is_over:
+            self._settle()
+        if not self.learning.is_under_way and self._next_plan is None:
             self.decide()
+
+    def _settle(self) -> None:
+        """End learning: the network of the plan that was learnt is the first one, and what is measured is usual."""
+        self.learning.is_over = True
+        if self.learning.has_taught:
+            self.learning.has_taught = False
+            self._first_plan = self.plans.all_reduce
+            self._first_network = self._first_plan.topology
+            self.monitor.usual = self.learning.usual(self._first_network)
+            self.monitor.rates.clear()
+            self._know(self._known)
 
     def decide(self) -> None:
         """Plan anew as rank 0 if links have changed and a new plan is worth it."""
         links = self._changed_links()
-        back = self._back()
-        if links == self._known and self._declined.issuperset(back.items()):
+        met = self._back()
+        if links == self._known and self._declined.issuperset(met.items()):
             return
-        network = changed(self._first_network, links._replace(absent=links.absent - back.keys()))
+        network = changed(self._first_network, links._replace(absent=links.absent - met.keys()))
         replanned = self._replanned(network)
         self.monitor.rates.clear()
         if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
             # What came back stays out of the network until something else changes.
-            self._declined |= set(back.items())
+            self._declined |= set(met.items())
             self._know(links)
             return
-        self._lives |= back
-        self._know(links._replace(absent=links.absent - back.keys()))
-        changes, first, lives = _lines(replanned), self.count + 1 + self.window, self._all_lives()
+        self._lives |= met
+        self._know(links._replace(absent=links.absent - met.keys()))
+        self.learning.is_over = True
+        self._announce(replanned.plan, lines(replanned))
+
+    def _announce(self, plan: Plan, changes: list[str]) -> None:
+        """Tell all ranks of a new plan, and why it is made."""
+        first, lives = self.count + 1 + self.window, self._all_lives()
         self._report(changes)
-        self._next_plan = _NextPlan(first, replanned.plan, lives)
-        plan = replanned.plan.to_json()
-        self.transport.broadcast("plan", plan=plan, changes=changes, lives=lives, **{"from": first})
+        self._next_plan = NextPlan(first, plan, lives)
+        self.transport.broadcast("plan", plan=plan.to_json(), changes=changes, lives=lives, **{"from": first})
 
     def _changed_links(self) -> Changes:
         """Return the changes of the first network, with what was measured since a plan was last made."""
@@ -303,13 +341,7 @@ class Controller:
 
     def _back(self) -> dict[Pair, int]:
         """Return the absent pairs whose ends have met again, and the life of their connection."""
-        last = self.transport.lives
-        lives = {pair: set(self.returned.get(pair, {}).values()) for pair in self._known.absent}
-        return {
-            pair: max(told)
-            for pair, told in lives.items()
-            if len(told) == 1 and len(self.returned[pair]) == 2 and max(told) > last.get(pair, -1)
-        }
+        return back(self.returned, self._known.absent, self.transport.lives)
 
     def _know(self, changes: Changes) -> None:
         self._known = changes
@@ -379,23 +411,20 @@ class Controller:
         """Gather all states as rank 0, plan anew, and tell all ranks how to go on."""
         self._await_states()
         lost = sorted(set(range(self.transport.size)) - set(self.states))
+        self._settle()
         cut = self.transport.pairs_to_avoid
         self._lives |= dict.fromkeys(cut)
         fields: dict[str, Any] = {"round": self.round, "lost": lost, "lives": self._all_lives()}
         try:
             if lost:
-                who, silence_s = (
-                    ", ".join(map(self.transport.mapping.describe, lost)),
-                    self.transport.connections.silence_s,
-                )
-                raise TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")
+                raise silent_error(lost, self.transport.mapping, self.transport.connections.silence_s)
             absent = self._known.absent | set(cut)
             # A cable that was repaired need not have the rate that it had before.
             factors = {link: by for link, by in self._known.factors.items() if pair_of(*link) not in absent}
             known = self._known._replace(factors=factors, absent=absent)
             replanned = self._replanned(changed(self._first_network, known))
             self._know(known)
-            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": _lines(replanned)}
+            fields |= {"error": "", "plan": replanned.plan.to_json(), "changes": lines(replanned)}
         except TreefoldError as error:
             fields |= {"error": str(error), "plan": "", "changes": []}
         fields |= resumption(self.states.values())._asdict()
@@ -419,8 +448,3 @@ class Controller:
                 raise lost_error(f"{mapping.describe(0)} does not say how it goes on", [0], mapping)
             self._receive_for(_POLL_S)
         return self.resumed
-
-
-def _lines(replanned: Replanned) -> list[str]:
-    """Return what has changed, and why the old algorithm or limits gave way if they did."""
-    return [*replanned.changes, *([replanned.gave_way] if replanned.gave_way else [])]

@@ -45,3 +45,9 @@ def lost_error(message: str, ranks: Sequence[int], mapping: RankMapping) -> Rank
     """Return the error that the workers of these ranks of the plan are lost."""
     workers = [mapping.worker_of_rank[rank] for rank in ranks]
     return RankLostError(f"{message}; form a new group of the others, or start it again", workers)
+
+
+def silent_error(ranks: Sequence[int], mapping: RankMapping, silence_s: float) -> TreefoldError:
+    """Return the error that these ranks of the plan did not answer for so many seconds."""
+    who = ", ".join(map(mapping.describe, ranks))
+    return TreefoldError(f"{who} did not answer for {silence_s:g} s: it hangs, or its machine is cut off")

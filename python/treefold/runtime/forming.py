@@ -4,13 +4,14 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from os import PathLike
 from typing import NamedTuple
 
 from treefold._core import Mesh, Plan, message_cost
 from treefold.errors import OutsideError, TreefoldError
 from treefold.rendezvous import Rendezvous, challenge, tls, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
-from treefold.runtime.adaptive import AdaptiveGroup, check_adapt, check_direct
+from treefold.runtime.adaptive import AdaptiveGroup, check_adapt, check_direct, check_learn
 from treefold.runtime.agreement import AgreedPlans
 from treefold.runtime.connections import DEFAULT, Connections
 from treefold.runtime.driver import EngineTransport
@@ -52,6 +53,7 @@ def form(
     connections: Connections = DEFAULT,
     engine: MakeEngine | None = None,
     adapt: bool | str = False,
+    learn: str | PathLike[str] | None = None,
 ) -> Group:
     """Connect workers that have agreed on plans; the other arguments, the result and the errors are those of `join`."""
     check_adapt(adapt)
@@ -72,7 +74,7 @@ def form(
     agreed = _Agreed(plans, mapping, connections, meeting._key_from([hello["number"] for hello in hellos]))
     with ExitStack() as undo:
         if engine is None:
-            group = _over_tcp(undo, meeting, agreed, adapt)
+            group = _over_tcp(undo, meeting, agreed, adapt, learn)
         else:
             group = _over_engine(undo, meeting, agreed, engine)
         undo.pop_all()
@@ -97,12 +99,20 @@ def _over_engine(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, engine: 
     return all_or_none(meeting, connected)
 
 
-def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool | str) -> Group:
+def _over_tcp(
+    undo: ExitStack,
+    meeting: Rendezvous,
+    agreed: _Agreed,
+    adapt: bool | str,
+    learn: str | PathLike[str] | None,
+) -> Group:
     """Form a group whose messages treefold's own TCP connections carry."""
     rank = agreed.mapping.rank_of_worker[meeting.rank]
 
     def listening() -> tuple[Mesh, float]:
         asked_streams(agreed.connections.streams)
+        if rank == 0:
+            check_learn(learn, adapt)
         if adapt:
             check_direct(agreed.plans.all_reduce.topology)
         mesh = _listening(meeting, rank, agreed)
@@ -121,7 +131,7 @@ def _over_tcp(undo: ExitStack, meeting: Rendezvous, agreed: _Agreed, adapt: bool
     transport = TcpTransport(mesh, rank, agreed.mapping, agreed.connections, meeting, addresses, max(costs))
     undo.callback(transport.close)
     plan = connected_plan(meeting, transport, agreed.plans, bool(adapt))
-    make = partial(AdaptiveGroup, adapt=adapt) if adapt else _served_group
+    make = partial(AdaptiveGroup, adapt=adapt, learn=learn) if adapt else _served_group
     return make(meeting.rank, plan, agreed.mapping, transport)
 
 

@@ -41,25 +41,24 @@ def join(
         network: The network for which worker 0 makes a plan if it is given none: a `Topology` (`probe.discover` may
             measure it), a spec, or a path. Without both, workers are assumed to reach each other equally well.
         size_bytes: The size of the vectors for which a plan is made, in bytes or as a text with a unit such as `1MiB`.
-        connections: How the workers are connected, and whether newcomers may come. A newcomer's group has the plan, the
-            network and `adapt` that it has already.
+        connections: How the workers are connected, and whether newcomers may come, who get the plan, the network and
+            `adapt` of the group.
         engine: The maker of the engine that carries messages: `engine_maker("mpi", meeting)` for MPI, or
             `engine_maker("torch", meeting)` for gloo. By default treefold's own TCP connections carry them.
         adapt: Whether the plan follows links that change, die or come back: True, with its own algorithm and options;
             or `auto`, with the algorithm that is then the fastest. An operation then ends on all workers or on none;
             for that, each worker keeps a copy of its array. It works over TCP only, and not if the network has
-            switches.
-        options: The `algorithm` (by default `auto`, which compares plans by the flow simulator), fields of
-            `treefold.PlannerOptions`, and the `wire` type of later calls, so that `auto` counts the bytes that cross
-            lines. The plan is for all-reduce, and the group makes those of other collectives when they are called, so
-            `collective`, `root` and `simulator` are refused, and later a collective that takes more than `steps`.
+            switches. Where links join all pairs of 3 to 32 workers, the group learns, too, which of them share a line.
+        options: The `algorithm` (by default `auto`, by the flow simulator), fields of `treefold.PlannerOptions`, and
+            the `wire` type of later calls, for which `auto` chooses. The plan is for all-reduce; others are made when
+            they are called, so `collective`, `root` and `simulator` are refused, and later a collective that takes more
+            than `steps`. To the file `learn` worker 0 of a group that adapts writes what it learns.
 
     Returns:
         The group, whose methods are the collectives.
 
     Raises:
-        TreefoldError: If workers and network do not match, plans differ, an option is unknown, or a worker cannot be
-            reached.
+        TreefoldError: If workers and network do not match, plans differ, an option is unknown, or no worker answers.
 
     Example:
         The environment has RANK=0, WORLD_SIZE=1, MASTER_ADDR and MASTER_PORT before Python starts.
@@ -78,8 +77,9 @@ def join(
     """
     if meeting._line is not None and connections.newcomers:
         return enter(meeting, connections)
-    agreed = agreed_plans(meeting, plan, network, size_bytes, options, _crossing(options.pop("wire", None)))
-    group = form(meeting, agreed, connections, engine, adapt)
+    crossing, learn = _crossing(options.pop("wire", None)), options.pop("learn", None)
+    agreed = agreed_plans(meeting, plan, network, size_bytes, options, crossing)
+    group = form(meeting, agreed, connections, engine, adapt, learn)
     return _opened(meeting, group, agreed, plan is None and network is None)
 
 

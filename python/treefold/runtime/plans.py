@@ -4,14 +4,16 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treefold import checks, declared, planning, plans
 from treefold._core import Plan, Program
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, PeerError, TreefoldError
+from treefold.results import Replanned
 from treefold.runtime.networks import Pair
 from treefold.runtime.rank_mapping import RankMapping
+from treefold.runtime.tcp import Life
 from treefold.runtime.transport import Bytes
 
 if TYPE_CHECKING:
@@ -22,6 +24,15 @@ ROUND = "cannot connect; plans go round them"
 REMEDY = "let one of the two listen (TREEFOLD_PORT), or open its port in the firewalls between them"
 """What to do about them."""
 _MOST_PROGRAMS = 64
+
+
+class NextPlan(NamedTuple):
+    """A new plan."""
+
+    first: int
+    """The number of the first operation that uses it."""
+    plan: Plan
+    lives: list[Life]
 
 
 class GroupPlans:
@@ -186,3 +197,8 @@ def _algorithm_like(all_reduce: Plan) -> str | None:
     is_known = all_reduce.algorithm in planning.PLANNERS
     has_own = is_known and planning.collectives(all_reduce.algorithm) == "each"
     return all_reduce.algorithm if has_own else None
+
+
+def lines(replanned: Replanned) -> list[str]:
+    """Return what has changed, and why the old algorithm or limits gave way if they did."""
+    return [*replanned.changes, *([replanned.gave_way] if replanned.gave_way else [])]

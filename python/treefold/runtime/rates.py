@@ -26,6 +26,8 @@ class RateMonitor:
         self.rates: dict[Pair, float] = {}
         """The measured rates that differ from the assumed ones."""
         self._fastest: dict[Hashable, float] = {}
+        self.usual: dict[Pair, float] = {}
+        """The factors by which rates of links differ from what the network says while nothing has changed."""
         self.assume(plan.topology)
 
     def _use(self, plan: Plan) -> None:
@@ -34,7 +36,8 @@ class RateMonitor:
 
     def assume(self, network: Topology) -> None:
         """Take this network's bandwidths for the current ones."""
-        self.network, self._assumed, self._shared = network, bandwidths(network), shared_pairs(network)
+        self.network, self._shared = network, shared_pairs(network)
+        self._assumed = {pair: rate * self.usual.get(pair, 1.0) for pair, rate in bandwidths(network).items()}
 
     def reset(self, plan: Plan) -> None:
         """Begin anew with another plan and its network."""

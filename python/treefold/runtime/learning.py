@@ -1,0 +1,373 @@
+"""A group that adapts learns from its operations what its links carry together; no traffic is sent for that.
+
+After each large all-reduce every rank tells rank 0 for how long data has waited for each of its links. From the plan
+and the time of the operation, rank 0 knows what each link has carried in the mean. A `Learner` explains which links
+share a capacity, and proposes rates that can be carried at once, for which rank 0 plans anew. All of this happens in a
+thread of its own, beside the operations that follow; the controller announces the plan when it is there.
+
+Only links that fall short from the beginning are learnt about: those that become slow later have changed, which is the
+controller's own part. It begins when learning is over, and takes what links carry then for what is usual.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from treefold import exporters, plans
+from treefold._core import LinkUsage, Plan, Topology, format_bandwidth
+from treefold.discovery import UNLIMITED, Group, Knowledge, Learner, Model, Observation, Pair
+from treefold.errors import OutsideError, TreefoldError
+from treefold.runtime.flights import Flight
+from treefold.runtime.networks import bandwidths, shared_pairs
+from treefold.simulation import simulate
+
+GAIN = 1.03
+"""A plan is used if it promises so many times the rate of the current one; so much better a plan is written down."""
+_BEFORE = 2
+"""Learning begins after so many operations."""
+_KEPT = 0.9
+"""There is nothing to learn where a plan keeps this part of its promise."""
+_USELESS = 0.1
+"""Where a plan keeps less than this part of its promise, the rates of the links alone are not known either."""
+_WAITS = 0.85
+"""Data always waits for a link if it does so for this part of an operation."""
+_PATIENCE = 4
+"""Learning ends after so many operations in a row that led to no other plan."""
+_LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
+"""Operations that are shorter or smaller teach nothing."""
+_LEAST = 1e-3
+"""A link that no plan should use keeps this part of its rate, so that the network stays in one piece."""
+_LITTLE = 1e-4
+"""A link is left out of a file that carries less than this part of what the busiest one does."""
+_MOST_BETWEEN = 100
+"""Learning ends after so many operations that teach nothing."""
+_MOST_RANKS = 32
+"""Learning takes too long among more."""
+
+
+class Used(NamedTuple):
+    """How one rank's links were used by an operation."""
+
+    seconds: float
+    """How long it took on this rank."""
+    busy: dict[int, tuple[int, float]]
+    """The bytes that left for each peer while others waited, and the seconds in which they left."""
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> "Used":
+        """Return what another rank tells in a control message."""
+        return cls(fields["seconds"], {int(peer): (sent, busy_s) for peer, (sent, busy_s) in fields["busy"].items()})
+
+
+@dataclass
+class Seen:
+    """An operation of which rank 0 learns."""
+
+    plan: Plan
+    size_bytes: int
+    used: dict[int, Used] = field(default_factory=dict)
+    """What each rank has told."""
+
+    @property
+    def seconds(self) -> float:
+        """The time on the rank that began last, as others have waited for it."""
+        return min(each.seconds for each in self.used.values())
+
+    @property
+    def rate_Bps(self) -> float:
+        """The bytes of the vector by the time."""
+        return self.size_bytes / self.seconds
+
+    def waits(self) -> set[Pair]:
+        """Return the links for which data always waited."""
+        least_s = _WAITS * self.seconds
+        return {(rank, peer) for rank, peer, _, busy_s in self._links() if busy_s >= least_s}
+
+    def measured(self) -> dict[Pair, float]:
+        """Return the rates of links for which data waited for long enough, while it did."""
+        return {
+            (rank, peer): sent_bytes / busy_s
+            for rank, peer, sent_bytes, busy_s in self._links()
+            if busy_s >= _LEAST_S and sent_bytes >= _LEAST_BYTES
+        }
+
+    def _links(self) -> Iterable[tuple[int, int, int, float]]:
+        return ((rank, peer, *busy) for rank, each in self.used.items() for peer, busy in each.busy.items())
+
+
+class Step(NamedTuple):
+    """What an operation has led to."""
+
+    lines: list[str]
+    """What was learnt."""
+    plan: Plan | None
+    """A plan to use from now on, if there is a better one."""
+    is_over: bool
+    """Whether nothing more is to be learnt."""
+
+
+_NOTHING = Step([], None, is_over=False)
+
+
+def applies(network: Topology) -> bool:
+    """Return whether each two workers of a network are joined by a link of their own each way, and nothing else is."""
+    ranks = network.ranks
+    is_plain = network.accelerators == ranks and not network.switches and 3 <= ranks <= _MOST_RANKS
+    return is_plain and len(bandwidths(network)) == network.num_links == ranks * (ranks - 1)
+
+
+def used(ended: Flight, seconds: float, usage: Iterable[LinkUsage]) -> Used | None:
+    """Return how this rank's links were used by an operation that ran alone; None if that teaches nothing."""
+    operation = ended.operation
+    is_whole = ended.plan.collective == "all-reduce" and operation.wire is None
+    if not is_whole or seconds < _LEAST_S or operation.vector.size < _LEAST_BYTES:
+        return None
+    return Used(seconds, {each.rank: (each.sent_bytes, each.busy_s) for each in usage if each.busy_s > 0})
+
+
+class Learning:
+    """What a rank has to do with learning; but for `close`, its methods return at once. Rank 0 learns."""
+
+    def __init__(self, plan: Plan, algorithm: str | None, file: str | None) -> None:
+        """Begin with the plan of a group.
+
+        Args:
+            plan: The plan, whose network is the one to learn about.
+            algorithm: None for new plans by the algorithm of the plan, or by packing if `auto` chose it; or `auto`.
+            file: The file to which the network is written whenever a better plan was carried.
+
+        """
+        self.network, self.applies = plan.topology, applies(plan.topology)
+        self.is_over = not self.applies
+        self._seen: Seen | None = None
+        """The last operation of which all ranks have told."""
+        self._waiting: Seen | None = None
+        """The last operation, while ranks have still to tell of it."""
+        self._told: dict[int, tuple[int, Used]] = {}
+        """The last operation of which each rank has told, some before rank 0 has ended it."""
+        self._number = 0
+        """The number of the last operation that teaches something."""
+        self._plan, self.has_taught = plan, False
+        """The newest plan, and whether it was learnt."""
+        self._pool = ThreadPoolExecutor(1, "treefold-learning")
+        self._step: Future[Step] | None = None
+        self._student = _Student(plan, algorithm, file)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether links that fall short are learnt about, so that nobody takes them for changed."""
+        return not self.is_over and self._number > 0
+
+    @property
+    def is_studied(self) -> bool:
+        """Whether something is learnt from the last operation of which all have told, and nobody has taken it."""
+        return self.is_over or (self._step is not None and self._step.done())
+
+    def patience_s(self, seconds: float) -> float:
+        """Return how long to wait until something is learnt from an operation that took so many seconds.
+
+        With that it must be no slower than the slowest before learning began; and where there is too little time, none
+        is wasted.
+        """
+        left_s = self._student.slowest_s - seconds
+        return left_s if self._student.study_s < left_s and not self.is_over else 0.0
+
+    def begin(self, number: int, plan: Plan, size_bytes: int, own: Used) -> None:
+        """Await what the other ranks tell of an operation, of which rank 0 tells `own`."""
+        self._number, self._waiting = number, Seen(plan, size_bytes)
+        self.hear(0, number, own)
+
+    def hear(self, rank: int, number: int, own: Used) -> None:
+        """Take what a rank tells of an operation."""
+        self._told[rank] = number, own
+        told = {rank: own for rank, (number, own) in self._told.items() if number == self._number}
+        if self._waiting is None or self.is_over or len(told) < self.network.ranks:
+            return
+        self._waiting.used = told
+        self._seen, self._waiting = self._waiting, None
+        # What a plan was made for is tested before another one is made.
+        if self._step is None and self._seen.plan.fingerprint == self._plan.fingerprint:
+            self._step = self._pool.submit(self._student.study, self._seen)
+
+    def take(self, number: int) -> Step:
+        """Return what an operation has led to since the last call; the last operation has this number."""
+        if self.is_over:
+            return _NOTHING
+        if self._step is None or not self._step.done():
+            self.is_over = self._number > 0 and number - self._number > _MOST_BETWEEN
+            return _NOTHING
+        step, self._step = self._step.result(), None
+        self.is_over = step.is_over
+        if step.plan is not None:
+            self._plan, self.has_taught = step.plan, True
+        return step
+
+    def usual(self, network: Topology) -> dict[Pair, float]:
+        """Return by which factor each link's rate differs from what the network says while nothing has changed.
+
+        A link that the plan does not use has the rate that it has alone; one that it uses, what was last measured.
+        """
+        alone, said = bandwidths(self.network), bandwidths(network)
+        rates = {pair: rate for pair, rate in alone.items() if said.get(pair, rate) < 2 * _LEAST * rate}
+        rates |= {} if self._seen is None else self._seen.measured()
+        return {pair: rate / said[pair] for pair, rate in rates.items() if pair in said}
+
+    def close(self) -> None:
+        """Learn no more; what is under way ends first."""
+        self.is_over = True
+        self._pool.shutdown()
+
+
+class _Student:
+    """What is learnt, in the thread that learns."""
+
+    def __init__(self, plan: Plan, algorithm: str | None, file: str | None) -> None:
+        self._network, self._file = plan.topology, file
+        self._algorithm = "packing" if algorithm == "auto" or plan.chosen_by else None
+        self._before: list[Seen] = []
+        self._learner: Learner | None = None
+        self._written_Bps, self._fruitless, self._is_done = 0.0, 0, False
+        self._told: set[frozenset[Pair]] = set()
+        self.slowest_s = self.study_s = 0.0
+        """The time of the slowest operation before learning began, and of what was last learnt."""
+
+    def study(self, seen: Seen) -> Step:
+        """Learn from an operation, and plan anew if that is worth it."""
+        start_s = time.monotonic()
+        try:
+            return self._study(seen)
+        except TreefoldError as error:
+            return Step([f"learnt: no more, {error}"], None, is_over=True)
+        finally:
+            self.study_s = time.monotonic() - start_s
+
+    def _study(self, seen: Seen) -> Step:
+        if self._learner is None:
+            self._before.append(seen)
+            if len(self._before) < _BEFORE or not self._is_worth_while():
+                return Step([], None, is_over=len(self._before) >= _BEFORE)
+            self._learner = self._begun()
+        lines = self._write(seen)
+        if self._is_done:
+            return Step(lines, None, is_over=True)
+        self._learner.see(_observation(seen), seen.rate_Bps)
+        model = self._learner.proposal()
+        plan, promised_Bps = self._planned(seen, model)
+        self._fruitless = 0 if plan is not None else self._fruitless + 1
+        self._is_done = self._learner.done or self._fruitless >= _PATIENCE
+        if plan is not None:
+            lines += [*self._groups(model), _faster(seen.rate_Bps, promised_Bps)]
+        # The last plan's operation says what is usual from then on.
+        return Step(lines, plan, is_over=self._is_done and plan is None)
+
+    def _is_worth_while(self) -> bool:
+        """Return whether the first plan is clearly slower than it promised, though not by far."""
+        seen = max(self._before, key=lambda each: each.rate_Bps)
+        promised_Bps = _promised_Bps(seen.plan, seen.size_bytes)
+        return _USELESS * promised_Bps <= seen.rate_Bps < _KEPT * promised_Bps
+
+    def _begun(self) -> Learner:
+        """Return a learner that knows the links alone, what they share, and all operations but the last one."""
+        network, rates = self._network, bandwidths(self._network)
+        ranks = {name: rank for rank, name in enumerate(network.rank_names)}
+        latency_s = {(ranks[link.source], ranks[link.target]): link.latency_s for link in network.links()}
+        tests = [_full(rates, pairs, capacity_Bps) for capacity_Bps, pairs in shared_pairs(network)]
+        knowledge = Knowledge(tests, names=network.rank_names, latency_s=latency_s)
+        self.slowest_s = max(each.seconds for each in self._before)
+        learner = Learner(rates, min(each.rate_Bps for each in self._before), knowledge)
+        self._written_Bps = max(each.rate_Bps for each in self._before)
+        for each in self._before[:-1]:
+            learner.see(_observation(each), each.rate_Bps)
+        return learner
+
+    def _planned(self, seen: Seen, model: Model) -> tuple[Plan | None, float]:
+        """Return a plan within what the model says can be carried, and its rate; no plan if it is not better."""
+        alone = bandwidths(self._network)
+        rates = {pair: max(model.carried_Bps.get(pair, 0.0), _LEAST * alone[pair]) for pair in alone}
+        network = _with_rates(self._network, rates)
+        plan = self._made(seen, network)
+        promised_Bps = _promised_Bps(plan, seen.size_bytes)
+        is_better = promised_Bps >= GAIN * seen.rate_Bps and plan.fingerprint != seen.plan.fingerprint
+        return (plan if is_better else None), promised_Bps
+
+    def _made(self, seen: Seen, network: Topology) -> Plan:
+        """Return a plan for a network, by the algorithm and with the options of the one that ran, where they fit."""
+        if self._algorithm is not None:
+            size_bytes = seen.size_bytes if seen.plan.size_bytes is None else seen.plan.size_bytes
+            return plans.plan(network, self._algorithm, size_bytes=size_bytes)
+        return plans.replan(seen.plan, network, size_bytes=seen.size_bytes).plan
+
+    def _groups(self, model: Model) -> list[str]:
+        """Return a line for each shared capacity that was not told before."""
+        new = [group for group in model.groups if group.members not in self._told]
+        self._told |= {group.members for group in new}
+        return [f"learnt: {_capacity(group)}" for group in new]
+
+    def _write(self, seen: Seen) -> list[str]:
+        """Write the network to its file if the plan was better than the one before; return a line if that failed."""
+        if self._file is None or seen.rate_Bps < GAIN * self._written_Bps:
+            return []
+        self._written_Bps = seen.rate_Bps
+        try:
+            exporters.write(json.loads(carried(self._network, seen).to_json()), self._file)
+        except OutsideError as error:
+            return [f"learnt: {error}"]
+        return []
+
+
+def carried(network: Topology, seen: Seen) -> Topology:
+    """Return the network of what was carried at once: each link has the rate that it had in an operation."""
+    loads = _loads(seen.plan)
+    least = _LITTLE * max(loads.values())
+    used = {pair: load * seen.rate_Bps for pair, load in loads.items() if load > least}
+    names = network.rank_names
+    unused = [(names[one], names[other]) for one, other in bandwidths(network).keys() - used.keys()]
+    return _with_rates(network, used).without_links(unused, one_way=True)
+
+
+def _with_rates(network: Topology, rates_Bps: Mapping[Pair, float]) -> Topology:
+    """Return the network with these rates of its links."""
+    names = network.rank_names
+    named = {(names[one], names[other]): float(f"{rate:.4g}") for (one, other), rate in rates_Bps.items()}
+    return network.with_bandwidths(named, one_way=True)
+
+
+def _promised_Bps(plan: Plan, size_bytes: int) -> float:
+    """Return the rate that a plan promises on its network."""
+    return size_bytes / simulate(plan, size_bytes=size_bytes, simulator="flow").time_s
+
+
+def _observation(seen: Seen) -> Observation:
+    """Return what an operation shows: the links for which data always waited would have carried more."""
+    got = {pair: load * seen.rate_Bps for pair, load in _loads(seen.plan).items()}
+    waits = seen.waits()
+    return Observation({pair: UNLIMITED if pair in waits else rate for pair, rate in got.items()}, got)
+
+
+def _full(rates_Bps: Mapping[Pair, float], pairs: Iterable[Pair], capacity_Bps: float) -> Observation:
+    """Return what links carry that fill what they share, each in proportion to its rate alone."""
+    alone = {pair: rates_Bps[pair] for pair in pairs}
+    part = min(1.0, capacity_Bps / sum(alone.values()))
+    return Observation(dict.fromkeys(alone, UNLIMITED), {pair: part * rate for pair, rate in alone.items()})
+
+
+def _loads(plan: Plan) -> dict[Pair, float]:
+    """Return the bytes that each link carries for each byte of a vector."""
+    ranks = {name: rank for rank, name in enumerate(plan.topology.rank_names)}
+    loads: dict[Pair, float] = {}
+    for tree in plan.trees():
+        for edge in (*tree.reduce(), *tree.broadcast()):
+            pair = ranks[edge.source], ranks[edge.target]
+            loads[pair] = loads.get(pair, 0.0) + tree.share
+    return loads
+
+
+def _capacity(group: Group) -> str:
+    return f"{group.name} carry {format_bandwidth(group.capacity_Bps)} together"
+
+
+def _faster(rate_Bps: float, promised_Bps: float) -> str:
+    return f"learnt: {format_bandwidth(promised_Bps)} instead of {format_bandwidth(rate_Bps)}"
