@@ -165,7 +165,7 @@ impl Topology {
     /// let (bandwidth, links) = (parse_bandwidth("30GB/s")?, vec![LinkId(0), LinkId(2)]);
     /// let wide = Shared { name: "wide".into(), bandwidth, links };
     /// let error = ring.with_shared(vec![wide]).unwrap_err();
-    /// assert!(error.to_string().contains("carry 20 GB/s together"), "{error}");
+    /// assert!(error.to_string().contains("carry 20GB/s together"), "{error}");
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn with_shared(&self, mut list: Vec<Shared>) -> Result<Self> {
