@@ -94,7 +94,7 @@ def narrow(monkeypatch):
     """Lets one stream send 4 MB/s, and all of them together 14 MB/s; each looks as if its window held it back."""
     lock, free = threading.Lock(), [0.0]
 
-    def send(connection, seconds, most_bytes):
+    def send(connection, seconds, most_bytes, rate_Bps):
         own = time.perf_counter()
         deadline = own + seconds
         while own < deadline:

@@ -82,7 +82,7 @@ def probe(
     limits: Limits,
     workers: ProbeWorkers,
 ) -> None:
-    """Measure latency, bandwidth, and what pairs share, between workers.
+    """Measure latency, bandwidth and shared capacities.
 
     It measures the latency and the bandwidth of every pair of workers, and for each worker the total rate at which it
     can send and receive (its caps). A line that one TCP stream does not fill is measured with more; the network's file
