@@ -8,6 +8,7 @@ from treefold.discovery.beliefs import Knowledge
 from treefold.discovery.learning import Learner
 from treefold.discovery.model import Group, Model, shared
 from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test
+from treefold.discovery.planned import loads_of
 from treefold.discovery.refining import Refinement, Round
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "Refinement",
     "Round",
     "Test",
+    "loads_of",
     "shared",
 ]

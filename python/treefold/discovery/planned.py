@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treefold._core import Plan
 from treefold.bounds import collective_bounds_of
 from treefold.discovery.groups import Shared
-from treefold.discovery.observations import Evidence, Vector
+from treefold.discovery.observations import Evidence, Pair, Vector
 from treefold.importers.document import Document, make_document, make_link, make_node, make_shared
 from treefold.networks import topology
 from treefold.plans import plan
@@ -44,11 +45,18 @@ def best(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared]) -> 
     rates_Bps = np.where(capacity_Bps > _USED * capacity_Bps.max(), capacity_Bps, 0.0)
     made = plan(topology(_document(evidence, rates_Bps, groups)), "packing", size_bytes=_SIZE_BYTES)
     rate_Bps = made.rate or 0.0
-    loads = dict.fromkeys(evidence.pairs, 0.0)
+    return Planned(rate_Bps, evidence.vector(loads_of(made)) * rate_Bps)
+
+
+def loads_of(made: Plan) -> dict[Pair, float]:
+    """Return the bytes that a plan sends from rank to rank for each byte of a vector."""
+    ranks = {name: rank for rank, name in enumerate(made.topology.rank_names)}
+    loads: dict[Pair, float] = {}
     for tree in made.trees():
         for edge in (*tree.reduce(), *tree.broadcast()):
-            loads[int(edge.source), int(edge.target)] += tree.share * rate_Bps
-    return Planned(rate_Bps, evidence.vector(loads))
+            pair = ranks[edge.source], ranks[edge.target]
+            loads[pair] = loads.get(pair, 0.0) + tree.share
+    return loads
 
 
 def nearest(evidence: Evidence, capacity_Bps: Vector, groups: Sequence[Shared], length: Vector) -> Planned:

@@ -80,7 +80,7 @@ def discover(
             if path is not None:
                 write(document(measured), path)
 
-        keep(measure(meeting, settings, announce, track, keep))
+        measure(meeting, settings, announce, track, keep)
         told = _of_worker_0(meeting, all_or_none(meeting, lambda: None if path is None else _kept(path, names)))
     return Topology.from_json(told)
 

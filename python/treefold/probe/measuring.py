@@ -93,7 +93,7 @@ def measure(
         track: A function that wraps the list of steps of the probe, for example to show progress; by default nothing is
             shown.
         keep: A function that is called on worker 0 with the measurements so far whenever these are a network, first
-            when all pairs were measured, and then after each round of tests; by default there is none.
+            when all pairs were measured, then after each round of tests, and in the end; by default there is none.
 
     Returns:
         The measurements of all workers, the same on every worker. `treefold.topology(probe.document(measured))` is the
@@ -155,6 +155,9 @@ def _refined(
     if most.seconds:
         take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
         yield from refining.refine(meeting, measured, take, most, announce)
+        # The last test belongs to no round, and may still have changed the model.
+        if not meeting.rank:
+            yield
 
 
 def _prepare(connected: Connected) -> None:

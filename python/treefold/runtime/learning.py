@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from treefold import exporters, plans
 from treefold._core import LinkUsage, Plan, Topology, format_bandwidth
-from treefold.discovery import UNLIMITED, Group, Knowledge, Learner, Model, Observation, Pair
+from treefold.discovery import UNLIMITED, Group, Knowledge, Learner, Model, Observation, Pair, loads_of
 from treefold.errors import OutsideError, TreefoldError
 from treefold.runtime.flights import Flight
 from treefold.runtime.networks import bandwidths, shared_pairs
@@ -320,7 +320,7 @@ class _Student:
 
 def carried(network: Topology, seen: Seen) -> Topology:
     """Return the network of what was carried at once: each link has the rate that it had in an operation."""
-    loads = _loads(seen.plan)
+    loads = loads_of(seen.plan)
     least = _LITTLE * max(loads.values())
     used = {pair: load * seen.rate_Bps for pair, load in loads.items() if load > least}
     names = network.rank_names
@@ -342,7 +342,7 @@ def _promised_Bps(plan: Plan, size_bytes: int) -> float:
 
 def _observation(seen: Seen) -> Observation:
     """Return what an operation shows: the links for which data always waited would have carried more."""
-    got = {pair: load * seen.rate_Bps for pair, load in _loads(seen.plan).items()}
+    got = {pair: load * seen.rate_Bps for pair, load in loads_of(seen.plan).items()}
     waits = seen.waits()
     return Observation({pair: UNLIMITED if pair in waits else rate for pair, rate in got.items()}, got)
 
@@ -352,17 +352,6 @@ def _full(rates_Bps: Mapping[Pair, float], pairs: Iterable[Pair], capacity_Bps: 
     alone = {pair: rates_Bps[pair] for pair in pairs}
     part = min(1.0, capacity_Bps / sum(alone.values()))
     return Observation(dict.fromkeys(alone, UNLIMITED), {pair: part * rate for pair, rate in alone.items()})
-
-
-def _loads(plan: Plan) -> dict[Pair, float]:
-    """Return the bytes that each link carries for each byte of a vector."""
-    ranks = {name: rank for rank, name in enumerate(plan.topology.rank_names)}
-    loads: dict[Pair, float] = {}
-    for tree in plan.trees():
-        for edge in (*tree.reduce(), *tree.broadcast()):
-            pair = ranks[edge.source], ranks[edge.target]
-            loads[pair] = loads.get(pair, 0.0) + tree.share
-    return loads
 
 
 def _capacity(group: Group) -> str:
