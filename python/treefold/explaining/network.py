@@ -12,6 +12,7 @@ fit, or where its plan is further from the bound than on the whole network. A qu
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from treefold import checks, planning, progress
@@ -24,7 +25,7 @@ from treefold.explaining.limits import limits
 from treefold.explaining.questions import Change, change_asked
 from treefold.explaining.sharing import shared_worths
 from treefold.explaining.together import together
-from treefold.explaining.what_if import Task, after, factor, fraction, outcome, planned
+from treefold.explaining.what_if import Task, after, by_worth, factor, fraction, growth_of, outcome, planned
 from treefold.explanation_results import Answer, Explanation, Failure, LinkWorth, Outcome
 from treefold.networks import as_network
 from treefold.planning.replan import changes
@@ -254,11 +255,9 @@ def _worths(task: Task, now: Outcome, harmless: set[str]) -> tuple[LinkWorth, ..
     found = []
     for place, (cable, links) in enumerate(cables.items()):
         progress.report(cable.name, place / len(cables))
-        wider_Bps = rate_Bps
-        if ceilings[cable] > rate_Bps * task.noise:
-            wider = network.with_scaled_bandwidths(dict.fromkeys(cable.directions, GROWTH), one_way=True)
-            wider_Bps = task.bounds_on(wider).rate.rate_Bps or 0.0
-        growth = fraction(task, now, wider_Bps) or 1.0
+        more = dict.fromkeys(cable.directions, GROWTH)
+        wider = partial(network.with_scaled_bandwidths, more, one_way=True)
+        growth = growth_of(task, now, ceilings[cable], wider)
         found.append(
             LinkWorth(
                 link=cable.name,
@@ -271,7 +270,7 @@ def _worths(task: Task, now: Outcome, harmless: set[str]) -> tuple[LinkWorth, ..
                 is_spare=growth == 1 and cable.name in harmless,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-round(each.gain_fraction, 6), not each.is_limiting)))
+    return by_worth(found)
 
 
 def _ceilings(task: Task) -> dict[Cable, float]:

@@ -1,7 +1,9 @@
 """Says what more of a shared capacity is worth: a bound with 10 % more of it, where its price is not 0."""
 
+from functools import partial
+
 from treefold import progress
-from treefold.explaining.what_if import Task, fraction
+from treefold.explaining.what_if import Task, by_worth, growth_of
 from treefold.explaining.widths import with_shared_bandwidths
 from treefold.explanation_results import Outcome, SharedWorth
 
@@ -20,11 +22,9 @@ def shared_worths(task: Task, now: Outcome, growth: float) -> tuple[SharedWorth,
     found = []
     for shared, price in zip(network.shared(), prices, strict=True):
         progress.report(shared.name)
-        wider_Bps = rate_Bps
-        if price * (growth - 1) * shared.bandwidth_Bps > rate_Bps * task.noise:
-            wider = with_shared_bandwidths(network, {shared.name: growth * shared.bandwidth_Bps})
-            wider_Bps = task.bounds_on(wider).rate.rate_Bps or 0.0
-        gained = fraction(task, now, wider_Bps) or 1.0
+        more = {shared.name: growth * shared.bandwidth_Bps}
+        ceiling_Bps = price * (growth - 1) * shared.bandwidth_Bps
+        gained = growth_of(task, now, ceiling_Bps, partial(with_shared_bandwidths, network, more))
         found.append(
             SharedWorth(
                 name=shared.name,
@@ -35,4 +35,4 @@ def shared_worths(task: Task, now: Outcome, growth: float) -> tuple[SharedWorth,
                 gain_fraction=gained - 1,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-round(each.gain_fraction, 6), not each.is_limiting)))
+    return by_worth(found)

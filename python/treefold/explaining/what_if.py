@@ -4,20 +4,23 @@ The same is said of a network that has changed, which may be cut.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 from treefold import bounds
 from treefold._core import CollectiveBounds, Limit, Topology
 from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.explaining.questions import Change
-from treefold.explanation_results import Outcome
+from treefold.explanation_results import LinkWorth, Outcome, SharedWorth
 from treefold.plans import plan
 from treefold.simulation import simulate
 
 _NOISE = {"all-to-all": 2e-4}
 """The relative differences of rates that are rounding; those of all-to-alls are found by approximation."""
 _LEAST_NOISE = 1e-6
+
+Worth = TypeVar("Worth", LinkWorth, SharedWorth)
 
 
 class Task(NamedTuple):
@@ -137,6 +140,28 @@ def fraction(task: Task, now: Outcome, rate_Bps: float | None) -> float | None:
         return None
     fraction = rate_Bps / now.rate_Bps
     return 1.0 if abs(fraction - 1) <= task.noise else fraction
+
+
+def growth_of(task: Task, now: Outcome, ceiling_Bps: float, wider: Callable[[], Topology]) -> float:
+    """Return the factor by which the bound rises with more bandwidth.
+
+    Args:
+        task: What is explained.
+        now: What is reached now.
+        ceiling_Bps: The most by which the rate may rise, by the dual prices of the bound; where it is nothing, no other
+            bound is computed.
+        wider: A function that returns the network with more bandwidth.
+
+    """
+    wider_Bps = rate_Bps = now.rate_Bps or 0.0
+    if ceiling_Bps > rate_Bps * task.noise:
+        wider_Bps = task.bounds_on(wider()).rate.rate_Bps or 0.0
+    return fraction(task, now, wider_Bps) or 1.0
+
+
+def by_worth(found: Iterable[Worth]) -> tuple[Worth, ...]:
+    """Return what more bandwidth is worth, the most valuable first."""
+    return tuple(sorted(found, key=lambda each: (-round(each.gain_fraction, 6), not each.is_limiting)))
 
 
 def factor(time_s: float | None, before_s: float | None) -> float | None:
