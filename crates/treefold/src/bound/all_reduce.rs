@@ -51,7 +51,7 @@ pub(super) fn rates(topology: &Topology) -> Rates {
 /// Computes all rates, as far as that needs no linear program.
 pub(super) fn by_cuts(topology: &Topology) -> Rates {
     let expanded = topology.expanded();
-    let topology = &expanded.network;
+    let topology = &*expanded.network;
     let in_network = topology.nodes().iter().any(|node| node.abilities() != Abilities::NONE);
     if topology.ranks() < 2 {
         let two_phases = Bound { rate: Bandwidth::known(f64::INFINITY), exact: true, method: "nothing to send" };
@@ -71,7 +71,7 @@ pub(super) fn by_cuts(topology: &Topology) -> Rates {
 /// Computes (a): N blocks of 1/N of the vector at the rates of both phases, one after the other. It is not exact where
 /// a switch can receive more than it can send, or the reverse: cuts do not see that the difference is wasted.
 fn two_phases(expanded: &Expanded) -> Bound {
-    let topology = &expanded.network;
+    let topology = &*expanded.network;
     let gather = cut::all_gather_rate(topology);
     let scatter = if topology.is_symmetric() { gather.rate } else { cut::all_gather_rate(&topology.transposed()).rate };
     Bound {

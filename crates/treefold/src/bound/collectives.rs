@@ -98,7 +98,7 @@ impl CollectiveBounds {
         }
         let expanded = topology.expanded();
         let transposed = || expanded.network.transposed();
-        let topology = &expanded.network;
+        let topology = &*expanded.network;
         let mut bounds = match kind {
             Kind::AllGather => Self::of_all_gather(topology, false),
             Kind::ReduceScatter => Self::of_all_gather(&transposed(), true),
@@ -156,7 +156,8 @@ impl CollectiveBounds {
         if topology.ranks() < 2 {
             return Self::new_of(rate, Time::ZERO, Vec::new());
         }
-        let topology = &topology.expanded().network;
+        let expanded = topology.expanded();
+        let topology = &*expanded.network;
         let far = far_pairs(topology);
         let farthest = far.first().map_or(Time::ZERO, |&(time, ..)| time);
         Self { idle: latency::least_use(topology), ..Self::new_of(rate, farthest, flows_between(topology, &far)) }

@@ -84,7 +84,7 @@ impl OrderedPhase {
             let start = route.iter().map(|&link| free[link]).fold(ready, f64::max);
             let bytes = size.get() as f64 * message.units as f64 / self.units as f64;
             let busy = seconds_on(&self.topology, route, bytes);
-            occupy(&self.topology, route, bytes, start, &mut free);
+            occupy(&self.topology, route, bytes, (start, busy), &mut free);
             arrival[number] = start + busy + seconds_behind(&self.topology, route, bytes, busy);
         }
         arrival.into_iter().fold(0.0, f64::max)

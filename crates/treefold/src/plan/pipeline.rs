@@ -302,10 +302,15 @@ pub(crate) fn seconds_on(topology: &Topology, capacities: &[LinkId], bytes: f64)
     capacities.iter().map(of_each).fold(0.0, f64::max)
 }
 
-/// Notes in `free` until when a message of `bytes` that starts at a time occupies its route, all links of it for as
-/// long as the slowest; and what links share for no longer than it needs itself, so that other links go on sharing it.
-pub(crate) fn occupy(topology: &Topology, capacities: &[LinkId], bytes: f64, start: f64, free: &mut [f64]) {
-    let busy = seconds_on(topology, capacities, bytes);
+/// Notes in `free` until when a message of `bytes` that starts at a time occupies its route: all links for the seconds
+/// of [`seconds_on`]; and what links share for no longer than it needs itself, so that other links go on sharing it.
+pub(crate) fn occupy(
+    topology: &Topology,
+    capacities: &[LinkId],
+    bytes: f64,
+    (start, busy): (f64, f64),
+    free: &mut [f64],
+) {
     for &id in capacities {
         free[id] = match topology.as_shared(id) {
             Some(shared) => free[id].max(start) + shared.bandwidth.seconds_for(bytes).get(),

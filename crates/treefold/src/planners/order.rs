@@ -202,7 +202,7 @@ impl<'a, 'b> Service<'a, 'b> {
     fn start(&mut self, number: usize, now: f64) {
         let Message { capacities, bytes, busy, behind, to_go, .. } = self.messages[number];
         self.end = self.end.max(now + to_go);
-        occupy(self.topology, capacities, bytes, now, &mut self.free_at);
+        occupy(self.topology, capacities, bytes, (now, busy), &mut self.free_at);
         for &id in capacities {
             self.end = self.end.max(now + self.ahead[id]);
             self.ahead[id] -= self.messages[number].occupies(self.topology, id);

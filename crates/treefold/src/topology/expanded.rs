@@ -8,13 +8,15 @@
 //! Links keep their numbers, and that of each shared capacity is the number of its link; one that is left out is a link
 //! of the same bandwidth which leads nowhere.
 
+use std::borrow::Cow;
+
 use super::{Abilities, Link, LinkId, Node, NodeId, Shape, Topology, build};
 use crate::units::{Bandwidth, Time};
 
 /// A network whose shared capacities are links.
-pub(crate) struct Expanded {
-    /// The network, which has no shared capacities.
-    pub network: Topology,
+pub(crate) struct Expanded<'a> {
+    /// The network, which has no shared capacities; the network itself if it has none.
+    pub network: Cow<'a, Topology>,
     /// Whether its links stand for all shared capacities.
     pub is_whole: bool,
 }
@@ -43,9 +45,9 @@ impl Star<'_> {
 
 impl Topology {
     /// Returns the network with its shared capacities as links and switches.
-    pub(crate) fn expanded(&self) -> Expanded {
+    pub(crate) fn expanded(&self) -> Expanded<'_> {
         if self.shared().is_empty() {
-            return Expanded { network: self.clone(), is_whole: true };
+            return Expanded { network: Cow::Borrowed(self), is_whole: true };
         }
         let stars = self.stars();
         let first = self.nodes.len();
@@ -70,7 +72,7 @@ impl Topology {
                 Common::Target(_) => (switch, near),
             };
         }
-        Expanded { is_whole: stars.len() == self.shared().len(), network: self.with_switches(links) }
+        Expanded { is_whole: stars.len() == self.shared().len(), network: Cow::Owned(self.with_switches(links)) }
     }
 
     /// Returns the shared capacities that become switches, the widest first.
