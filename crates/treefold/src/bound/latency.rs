@@ -1,6 +1,6 @@
 //! Latencies of quickest routes (Dijkstra): between the two ranks that are farthest apart, and over each link.
 
-use crate::search::Shortest;
+use crate::search::{Cost, Shortest};
 use crate::topology::{Link, NodeId, Topology};
 use crate::units::Time;
 
@@ -41,15 +41,17 @@ fn distances_passing(topology: &Topology, source: NodeId, passing: impl Fn(NodeI
 }
 
 /// Returns the least latency of any route from rank to rank: whatever link a byte takes, so much of the time passes
-/// before it comes there and after it has left. Overheads do not count, as they keep only their own links busy.
+/// before it comes there and after it has left. Overheads do not count, as they keep only their own links busy; nor do
+/// links that no rank can reach, or that lead to none.
 pub(super) fn least_use(topology: &Topology) -> Time {
     let (before, after) = (nearest(topology, true), nearest(topology, false));
-    let of = |link: &Link| before[link.source] + link.latency + after[link.target];
-    topology.links().iter().map(of).min().unwrap_or_default()
+    let of = |link: &Link| Some(before[link.source]? + link.latency + after[link.target]?);
+    topology.links().iter().filter_map(of).min().unwrap_or_default()
 }
 
 /// Returns the latency from the nearest rank to each node, and through it if it is no rank; or else from there on.
-fn nearest(topology: &Topology, is_before: bool) -> Vec<Time> {
+/// `None` stands where no route leads.
+fn nearest(topology: &Topology, is_before: bool) -> Vec<Option<Time>> {
     let passing = |node: NodeId| through(topology, node);
     let mut search = Shortest::<Time, ()>::new(topology.nodes().len());
     search.start(NodeId(0));
@@ -61,5 +63,6 @@ fn nearest(topology: &Topology, is_before: bool) -> Vec<Time> {
             search.offer(next, time + passing(node) + link.latency, ());
         }
     }
-    topology.node_ids().map(|node| search.cost(node) + passing(node)).collect()
+    let is_reached = |node: NodeId| search.cost(node) != Time::UNREACHED;
+    topology.node_ids().map(|node| is_reached(node).then(|| search.cost(node) + passing(node))).collect()
 }
