@@ -62,7 +62,7 @@ def topology(
         Topology("ring:4", ranks=4, links=8)
 
     """
-    network, problem = described(
+    network, problem, _ = described(
         source,
         bandwidth_Bps=bandwidth_Bps,
         latency_s=latency_s,
@@ -80,6 +80,8 @@ class Described(NamedTuple):
 
     network: Topology
     problem: str | None
+    cables: Topology
+    """The network before routes were made its links; the same if there are none."""
 
 
 def described(
@@ -102,8 +104,8 @@ def described(
         raise TreefoldError(
             f"network {checks.shown(source)} is not a network; give a spec such as torus:8x8, or a file"
         )
-    network, problem = _read(source, bandwidth_Bps, latency_s, node_cap, ranks)
-    return Described(network if rank_order is None else _in_order(network, rank_order), problem)
+    found = _read(source, bandwidth_Bps, latency_s, node_cap, ranks)
+    return found if rank_order is None else found._replace(network=_in_order(found.network, rank_order))
 
 
 def _in_order(network: Topology, rank_order: str | Sequence[int | str]) -> Topology:
@@ -182,7 +184,7 @@ def _read(
         network = Topology.from_spec(source, bandwidth_Bps, latency_s)
         if node_cap is None:
             chosen = network if ranks is None else network.with_ranks(places_of(ranks, network.accelerator_names))
-            return Described(chosen, None)
+            return Described(chosen, None, network)
         source = json.loads(network.to_json())
     from treefold import importers
 
@@ -193,8 +195,14 @@ def _read(
     if ranks is not None:  # before the network is built, as all of its ranks must reach each other
         names = [node["name"] for node in document["nodes"] if node["kind"] == "accelerator"]
         document = {**document, "ranks": [names[place] for place in places_of(ranks, names)]}
-    network, problem = _built(document, where)
-    return Described(network, problem if problem is None or where is None else message(where, problem))
+    cables, problem = _built({key: value for key, value in document.items() if key != "routes"}, where)
+    network = cables
+    if "routes" in document:
+        from treefold.importers.routes import routed
+
+        network, problem = _built(routed(document, cables, where or document["name"]), where)
+        problem = problem and f"{problem}; only routes, and links between ranks, join them: add routes"
+    return Described(network, problem if problem is None or where is None else message(where, problem), cables)
 
 
 def _built(document: Mapping[str, Any], where: str | None) -> tuple[Topology, str | None]:

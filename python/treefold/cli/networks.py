@@ -29,7 +29,7 @@ def topology(
     check_alone(output, as_json)
     if output is not None:
         exporters.check_document_writable(output)
-    loaded, problem = network_options.described(network)
+    loaded, problem, _ = network_options.described(network)
     if problem is None:
         loaded = network_options.relayed(loaded)
     else:

@@ -131,7 +131,7 @@ class NetworkOptions:
             TreefoldError: If there is no such network, or its ranks do not all reach each other.
 
         """
-        network, problem = self.described(source)
+        network, problem, _ = self.described(source)
         if problem is not None:
             raise TreefoldError(problem)
         return self.relayed(network)
@@ -153,7 +153,7 @@ class NetworkOptions:
             rank_order=self.rank_order,
         )
         for name, value in (("bandwidth_Bps", bandwidth_Bps), ("latency_s", latency_s)):
-            if value is not None and not any(isclose(getattr(link, name), value) for link in found.network.links()):
+            if value is not None and not any(isclose(getattr(link, name), value) for link in found.cables.links()):
                 what = name.partition("_")[0]
                 warn(source, f"--{what} has no effect: all links have a {what}")
         return found

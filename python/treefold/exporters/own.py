@@ -1,4 +1,4 @@
-"""Writes treefold's own JSON with one node or link on each line, so that versions can be compared by line."""
+"""Writes treefold's own JSON with one node, link or route on each line, so that versions can be compared by line."""
 
 import json
 from typing import Any
@@ -23,6 +23,7 @@ _LINK_KEYS: dict[str, Any] = {
     "shares": [],
     "both_ways": False,
 }
+_ROUTE_KEYS: dict[str, Any] = {"source": None, "target": None, "via": [], "both_ways": False}
 
 
 def text(document: dict[str, Any]) -> str:
@@ -32,6 +33,8 @@ def text(document: dict[str, Any]) -> str:
     parts.append(f'"links": {_lines([_brief(link, _LINK_KEYS) for link in document["links"]])}')
     if document.get("shared"):
         parts.append(f'"shared": {_lines(document["shared"])}')
+    if document.get("routes"):
+        parts.append(f'"routes": {_lines([_brief(route, _ROUTE_KEYS) for route in document["routes"]])}')
     parts += [f'"{key}": {_json(document[key])}' for key in ("ranks", "shape") if document.get(key) is not None]
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 

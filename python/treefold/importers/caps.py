@@ -21,7 +21,7 @@ EGRESS, INGRESS = " egress", " ingress"
 NO_CAPS = "none"
 """The value of `node_cap` that removes the caps of a network."""
 _FULL = 1 - 1e-9
-"""A cap limits nothing if it is at least this part of what the node's links carry together: the rest is rounding."""
+"""A capacity limits nothing if it is at least this part of what its links carry together: the rest is rounding."""
 
 
 class Cap(NamedTuple):
@@ -113,6 +113,11 @@ def _uses(document: Document) -> Iterable[tuple[str, str, str]]:
                 yield name, link["target"], link["source"]
 
 
+def limits(width_Bps: float, together_Bps: float) -> bool:
+    """Return whether a capacity is less than what all that shares it carries together."""
+    return width_Bps < _FULL * together_Bps
+
+
 def _narrow(document: Document, caps: Mapping[str, Cap]) -> list[dict[str, Any]]:
     """Return the shared capacities of the caps that limit something."""
     carried = dict.fromkeys((name + mark for name in caps for mark in (EGRESS, INGRESS)), 0.0)
@@ -124,7 +129,7 @@ def _narrow(document: Document, caps: Mapping[str, Cap]) -> list[dict[str, Any]]
                     carried[name] += link["bandwidth_Bps"]
     widths_Bps = (width_Bps for cap in caps.values() for width_Bps in cap)
     named = zip(carried, widths_Bps, strict=True)
-    return [make_shared(name, width_Bps) for name, width_Bps in named if width_Bps < _FULL * carried[name]]
+    return [make_shared(name, width_Bps) for name, width_Bps in named if limits(width_Bps, carried[name])]
 
 
 def _capped(link: dict[str, Any], caps: set[str]) -> list[dict[str, Any]]:

@@ -3,18 +3,18 @@
 from typing import Any, NamedTuple
 
 from treefold.checks import guess, shown
-from treefold.files.problems import fail, warn
+from treefold.files.problems import fail, one_line, warn
 from treefold.files.reading import Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
-from treefold.importers.document import Document, make_document, make_link, make_node
-from treefold.importers.shares import KEY, Share, read_shares, shared_of
+from treefold.importers.document import Document, make_document, make_link, make_node, make_route
+from treefold.importers.shares import KEY, Share, listed, read_shares, shared_of
 from treefold.importers.values import ALIASES, Quantity, measure, quantity_of, streams, truth
 from treefold.text import some
 
 _ENDS = ("source", "target")
 _ALIASES = ALIASES | {"from": "source", "src": "source", "to": "target", "dst": "target"}
 _QUANTITIES = ("bandwidth", "throughput", "capacity", "latency", "rtt", "overhead")
-_FLAGS = ("one_way", "streams", KEY)
+_FLAGS = ("one_way", "streams", KEY, "via")
 _WORDS = (*_ENDS, *_FLAGS, *_QUANTITIES, *_ALIASES)
 _MOST_SHOWN = 3
 _FORMS = "an edge list (source,target,bandwidth,latency) nor a matrix (names, with 'bandwidth Gbit/s' in the corner)"
@@ -58,7 +58,7 @@ def _guess_end(header: Row) -> str:
 
 
 def _word(label: str) -> str:
-    """Return the meaning of a column's label: an end, one_way, streams, shares, or the usual word of a quantity."""
+    """Return the meaning of a column's label: an end, one_way, streams, shares, via, or a quantity's usual word."""
     label = label.lower()
     found = _ALIASES.get(label, label)
     if found in (*_ENDS, *_FLAGS):
@@ -80,15 +80,20 @@ def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
 def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
     check_links(len(body), where)
-    links, shares = [], []
+    links, shares, routes = [], [], []
     for row in body:
-        link, own = _link(row, columns)
+        cells = _cells(row, columns)
+        if cells.get("via"):
+            routes.append(_route(row, cells))
+            continue
+        link, own = _link(row, columns, cells)
         links.append(link)
         shares += own
     if not any(column.key == "one_way" for column in columns):
-        links = _settle_directions(links, where)
+        links, routes = _settle_directions(links, where), _settle_directions(routes, where)
     names = dict.fromkeys(link[end] for link in links for end in _ENDS)
-    return make_document(stem(where), [make_node(name) for name in names], links, shared_of(shares, []))
+    document = make_document(stem(where), [make_node(name) for name in names], links, shared_of(shares, []))
+    return document | ({"routes": routes} if routes else {})
 
 
 def _settle_directions(links: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
@@ -136,14 +141,30 @@ def _warn_of_ignored(labels: list[str], header: Row) -> None:
         warn(header.where, f"{verb.format(named)} unknown and ignored")
 
 
-def _link(row: Row, columns: list[_Column]) -> tuple[dict[str, Any], list[Share]]:
-    """Return the link of a row, and what it shares."""
+def _cells(row: Row, columns: list[_Column]) -> dict[str, str]:
+    """Return the cells of a row by the keys of their columns."""
     if len(row.cells) != len(columns):
         raise row.misfit(len(columns))
     cells = {column.key: cell for column, cell in zip(columns, row.cells, strict=True)}
     for end in _ENDS:
         if not cells[end]:
             raise fail(row.where, f"{end} is empty; write a node's name")
+    return cells
+
+
+def _route(row: Row, cells: dict[str, str]) -> dict[str, Any]:
+    """Return the route of a row, which has the nodes on the way instead of what a link has."""
+    own = next((key for key, cell in cells.items() if cell and key not in (*_ENDS, "via", "one_way", "")), None)
+    if own:
+        word = own.partition("_")[0]
+        raise fail(row.where, f"a row with 'via' is a route over other rows' links; leave its {word} empty")
+    via = listed(cells["via"]) or [one_line(name) for name in cells["via"].split(";")]
+    both_ways = not truth(cells.get("one_way") or "false", row.where, "one_way")
+    return make_route(cells["source"], cells["target"], via, both_ways=both_ways)
+
+
+def _link(row: Row, columns: list[_Column], cells: dict[str, str]) -> tuple[dict[str, Any], list[Share]]:
+    """Return the link of a row, and what it shares."""
     measured = [(column, cell) for column, cell in zip(columns, row.cells, strict=True) if column.quantity]
     values: dict[str, Any] = {
         column.key: measure(cell, column.quantity, row.where) for column, cell in measured if column.quantity

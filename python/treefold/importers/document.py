@@ -60,6 +60,11 @@ def make_shared(name: str, bandwidth_Bps: float) -> dict[str, Any]:
     return {"name": name, "bandwidth_Bps": bandwidth_Bps}
 
 
+def make_route(source: str, target: str, via: Sequence[str] = (), *, both_ways: bool = False) -> dict[str, Any]:
+    """Return a route of a document: what `source` sends to `target` passes the nodes `via`, in this order."""
+    return {"source": source, "target": target, "via": [*via], "both_ways": both_ways}
+
+
 def make_document(
     name: str, nodes: list[dict[str, Any]], links: list[dict[str, Any]], shared: Sequence[dict[str, Any]] = ()
 ) -> Document:

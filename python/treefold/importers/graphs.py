@@ -9,7 +9,7 @@ from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line, warn
 from treefold.files.reading import check_links, loads, stem
 from treefold.importers.document import KINDS, Document, make_document, make_link, make_node
-from treefold.importers.own import shared_capacities
+from treefold.importers.own import explicit_routes, shared_capacities
 from treefold.importers.positions import position_of
 from treefold.importers.shares import Share, read_shares, shared_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
@@ -44,7 +44,7 @@ def graph_document(graph: Graph, where: str) -> Document:
     A node's name is its attribute `name` or `label`, or else its id; a label of several nodes becomes `label (id)`.
     Nodes may have kind, reduces, multicasts, latency_s, latitude and longitude. Edges may have bandwidth_Bps, a
     bandwidth or capacity with a unit, latency_s, a latency with a unit, overhead_s, streams, shares, and what Topology
-    Zoo writes; the graph may have ranks, shape and shared as JSON text.
+    Zoo writes; the graph may have ranks, shape, shared and routes as JSON text.
 
     Raises:
         TreefoldError: If an edge ends at an unknown node, or an attribute has an impossible value.
@@ -154,8 +154,14 @@ def _listed(attributes: Attributes, where: str) -> list[dict[str, Any]]:
 
 
 def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
-    """Return ranks and shape, which treefold writes as JSON text into a graph's attributes."""
+    """Return routes, ranks and shape, which treefold writes as JSON text into a graph's attributes."""
     found: dict[str, Any] = {}
+    if attributes.get("routes") not in (None, ""):
+        routes = _decoded(attributes["routes"])
+        if not isinstance(routes, list):
+            example = '[{"source": "a", "target": "c", "via": ["b"]}]'
+            raise fail(where, f"'routes' must be a JSON list such as {example}, got {shown(attributes['routes'])}")
+        found["routes"] = explicit_routes({"routes": routes}, where)
     if attributes.get("ranks"):
         ranks = _decoded(attributes["ranks"])
         if not isinstance(ranks, list) or not all(isinstance(rank, str) for rank in ranks):

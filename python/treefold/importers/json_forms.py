@@ -30,6 +30,9 @@ def parse(text: bytearray, where: str) -> Document:
         raise fail(where, f"holds {shown(content)}, not an object; write {_FORMS}")
     if "format" in content:
         return _own(content, where)
+    if "routes" in content:
+        problem = "'routes' is not read here"
+        raise fail(where, f"{problem}; write treefold's own JSON, or node-link JSON with 'routes' in its 'graph'")
     if matrix.is_matrix(content):
         return matrix.parse_json(content, where)
     edges = content.get("edges", content.get("links"))

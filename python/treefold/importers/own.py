@@ -9,12 +9,21 @@ from typing import Any
 from treefold.checks import guess, shown
 from treefold.files.problems import fail
 from treefold.files.reading import check_links, stem
-from treefold.importers.document import KINDS, VERSION, Document, make_document, make_link, make_node, make_shared
+from treefold.importers.document import (
+    KINDS,
+    VERSION,
+    Document,
+    make_document,
+    make_link,
+    make_node,
+    make_route,
+    make_shared,
+)
 from treefold.importers.positions import position_of
 from treefold.importers.shares import check_once
 from treefold.importers.values import Quantity, guess_word, measure, quantity, streams
 
-_KEYS = ("format", "version", "name", "nodes", "links", "shared", "ranks", "shape")
+_KEYS = ("format", "version", "name", "nodes", "links", "shared", "routes", "ranks", "shape")
 _NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
 _TEXTS = {
     "bandwidth": Quantity("bandwidth_Bps", "bandwidth", None, place="key"),
@@ -22,6 +31,8 @@ _TEXTS = {
 }
 _LINK_KEYS = ("source", "target", "bandwidth_Bps", "latency_s", "overhead_s", "streams", "shares", "both_ways", *_TEXTS)
 _SHARED_KEYS = ("name", "bandwidth_Bps", "bandwidth")
+_ROUTE_KEYS = ("source", "target", "via", "both_ways")
+_ROUTE = '{"source": "a", "target": "c", "via": ["b"]}'
 _QUANTITIES = {
     "bandwidth_Bps": Quantity("bandwidth_Bps", "bandwidth_Bps", "B/s"),
     "latency_s": Quantity("latency_s", "latency_s", "s"),
@@ -155,6 +166,27 @@ def _shared_capacity(shared: object, where: str) -> dict[str, Any]:
     return make_shared(name, given)
 
 
+def explicit_routes(content: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the routes that a file lists; which of them are possible shows when the network is made of them."""
+    _check_list(content, "routes", where)
+    if not content["routes"]:
+        raise fail(where, f"'routes' is empty; list routes such as {_ROUTE}, or leave it out")
+    check_links(len(content["routes"]), where)
+    return [_route(each, f"{where}: route {place}") for place, each in enumerate(content["routes"])]
+
+
+def _route(route: object, where: str) -> dict[str, Any]:
+    if not isinstance(route, dict):
+        raise fail(where, f"must be an object such as {_ROUTE}, got {shown(route)}")
+    source, target = _name(route, "source", where), _name(route, "target", where)
+    where = f"{where} ({shown(source)} -> {shown(target)})"
+    _check_keys(route, _ROUTE_KEYS, where)
+    via = route.get("via", [])
+    if not isinstance(via, list) or not all(isinstance(name, str) for name in via):
+        raise fail(where, f"'via' must be a list of the names of the nodes on the way, got {shown(via)}")
+    return make_route(source, target, via, both_ways=_flag(route, "both_ways", where))
+
+
 def _flag(part: dict[str, Any], key: str, where: str) -> bool:
     flag = part.get(key, False)
     if not isinstance(flag, bool):
@@ -185,8 +217,10 @@ def _text(link: dict[str, Any], key: str, where: str) -> float | None:
 
 
 def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the ranks and the shape, if the file has them."""
+    """Return the routes, the ranks and the shape, if the file has them."""
     found: dict[str, Any] = {}
+    if "routes" in content:
+        found["routes"] = explicit_routes(content, where)
     if "ranks" in content:
         ranks = content["ranks"]
         if not isinstance(ranks, list) or not all(isinstance(rank, str) for rank in ranks):

@@ -38,7 +38,7 @@ def read_shares(value: object, where: str) -> list[Share]:
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
-    names = _listed(value)
+    names = listed(value)
     if names is not None:
         shares = [Share(name, None, where) for name in names]
     elif isinstance(value, str):
@@ -83,7 +83,7 @@ def shared_of(shares: Iterable[Share], listed: list[dict[str, Any]]) -> list[dic
     return [*listed, *(make_shared(name, widths[name]) for name in first if name not in known)]
 
 
-def _listed(value: object) -> list[str] | None:
+def listed(value: object) -> list[str] | None:
     """Return the names of a list, or of a JSON list; None if it is none."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:

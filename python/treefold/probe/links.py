@@ -8,6 +8,8 @@ from typing import Any
 from treefold import importers
 from treefold.errors import TreefoldError
 from treefold.importers import Document
+from treefold.importers.routes import routed
+from treefold.networks import topology
 from treefold.probe.results import Pair
 
 
@@ -15,7 +17,8 @@ def read_links(path: str | os.PathLike[str]) -> Document:
     """Read a network whose links may lack what a probe measures; give the document to `Settings` as `links`.
 
     Args:
-        path: The path of a file as `treefold.topology` reads it; its links need no bandwidths and latencies.
+        path: The path of a file as `treefold.topology` reads it; its links need no bandwidths and latencies. Of a file
+            with routes, these are the links.
 
     Raises:
         TreefoldError: If the file cannot be read, or does not describe a network.
@@ -29,7 +32,12 @@ def read_links(path: str | os.PathLike[str]) -> Document:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", importers.TopologyWarning)
-        return importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)
+        document = importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)
+        if "routes" not in document:
+            return document
+        links = [link | {"shares": []} for link in document["links"]]
+        cables = {key: value for key, value in document.items() if key not in ("routes", "shared")} | {"links": links}
+        return routed(document, topology(cables), os.fspath(path))
 
 
 def directed_links(document: Document | None, workers: Sequence[dict[str, Any]]) -> list[Pair]:
