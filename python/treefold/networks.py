@@ -198,10 +198,13 @@ def _read(
     cables, problem = _built({key: value for key, value in document.items() if key != "routes"}, where)
     network = cables
     if "routes" in document:
-        from treefold.importers.routes import routed
+        from treefold.importers.routes import routed, warn_of_apart
 
         network, problem = _built(routed(document, cables, where or document["name"]), where)
-        problem = problem and f"{problem}; only routes, and links between ranks, join them: add routes"
+        if problem is not None:
+            problem += "; routes, and links between ranks, are all that joins them: add routes"
+        elif cables.switches:
+            warn_of_apart(network, where or document["name"])
     return Described(network, problem if problem is None or where is None else message(where, problem), cables)
 
 

@@ -3,8 +3,8 @@
 Where the routers between ranks have their own way of sending, which need not be the shortest, a file lists it. Each
 route becomes one link: as wide as the narrowest of what it crosses, and as late as all of it together. What two or more
 routes cross, a cable or a shared capacity, becomes a shared capacity of them. Two ranks without a route keep the links
-from one to the other; all other nodes vanish, as traffic passes them on routes only. Cost: linear in the lengths of all
-routes.
+from one to the other. All other links vanish, and so do switches, as traffic passes them on routes only. Cost: linear in
+the lengths of all routes.
 
 A route may cross a shared capacity several times, as that of a bus which leads to a switch and on from there. Where all
 routes cross it equally often, it is narrower by that. Where some cross it more often than others, each counts as one
@@ -49,7 +49,7 @@ def routed(document: Document, network: Topology, where: str) -> Document:
             not lead from one accelerator to another, or is the second of its pair.
 
     Warns:
-        TopologyWarning: If nodes vanish and some ranks then neither have a route nor a link between them.
+        TopologyWarning: If some routes cross a shared capacity more often than others.
 
     """
     ranks = dict.fromkeys(network.rank_names)
@@ -61,14 +61,14 @@ def routed(document: Document, network: Topology, where: str) -> Document:
         if (ends := (link.source, link.target)) not in routes and ends[0] in ranks and ends[1] in ranks
     ]
     ways += [_Way(ends, way) for ends, way in routes.items() if ends[0] in ranks and ends[1] in ranks]
-    nodes = [node for node in document["nodes"] if node["name"] in ranks]
-    if len(nodes) < len(document["nodes"]):
-        _warn_of_apart([*ranks], {way.ends for way in ways}, where)
+    nodes = [node for node in document["nodes"] if node["kind"] == "accelerator"]
     left = {key: value for key, value in document.items() if key not in ("routes", "shape", "shared")}
-    return left | {"nodes": nodes} | _links(ways, network)
+    return left | {"nodes": nodes} | _links(ways, network, where)
 
 
-def _warn_of_apart(ranks: Sequence[str], joined: set[Pair], where: str) -> None:
+def warn_of_apart(network: Topology, where: str) -> None:
+    """Warn if a network of routes has ranks with neither a route nor a link between them."""
+    ranks, joined = network.rank_names, {(link.source, link.target) for link in network.links()}
     count = len(ranks) * (len(ranks) - 1) - len(joined)
     if count:
         source, target = next(pair for pair in permutations(ranks, 2) if pair not in joined)
@@ -125,7 +125,7 @@ def _joining(hop: Pair, joining: Mapping[Pair, list[int]], where: str) -> int:
     return links[0]
 
 
-def _links(ways: list[_Way], network: Topology) -> dict[str, Any]:
+def _links(ways: list[_Way], network: Topology, where: str) -> dict[str, Any]:
     """Return the links of a document for ways, and what they share."""
     widths_Bps = [*(link.bandwidth_Bps for link in network.links()), *(each.bandwidth_Bps for each in network.shared())]
     crossed = [*_crossed(ways, network)]
@@ -137,6 +137,8 @@ def _links(ways: list[_Way], network: Topology) -> dict[str, Any]:
     width_Bps = {each: widths_Bps[each] / max(crossed[way][each] for way in own) for each, own in members.items()}
     kept = _narrow(members, width_Bps, rates_Bps)
     names = _names(network, kept)
+    for each in kept:
+        _warn_of_unlike([crossed[way][each] for way in members[each]], names[each], where)
     shares: dict[int, list[str]] = defaultdict(list)
     for each in kept:
         for way in members[each]:
@@ -168,6 +170,12 @@ def _narrow(members: Mapping[int, list[int]], width_Bps: Mapping[int, float], ra
         if len(own) > 1 and limits(width_Bps[each], sum(rates_Bps[way] for way in own)):
             narrowest[own] = min(narrowest.get(own, each), each, key=lambda number: width_Bps[number])
     return sorted(narrowest.values())
+
+
+def _warn_of_unlike(times: list[int], name: str, where: str) -> None:
+    if min(times) < max(times):
+        problem = f"routes cross shared capacity {shown(name)} from {min(times)} to {max(times)} times"
+        warn(where, f"{problem}; each counts as {max(times)}, which is safe but may leave some of it unused")
 
 
 def _names(network: Topology, kept: list[int]) -> dict[int, str]:

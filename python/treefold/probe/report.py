@@ -60,7 +60,8 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
         names = [worker["name"] for worker in measured.workers]
         empty = make_document(f"probe of {len(names)} workers", [make_node(name) for name in names], [])
     else:
-        names, empty = worker_names(links, measured.workers), links
+        names = worker_names(links, measured.workers)
+        empty = {key: value for key, value in links.items() if key != "shared"}
     if measured.model is not None:
         return _refined(measured, measured.model, empty)
     filled = empty | {"links": [_link(measured, names, pair, measured.rates[pair]) for pair in measured.rates]}
