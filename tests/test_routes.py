@@ -126,9 +126,9 @@ NODE_LINK = {
 }
 WRITTEN = {
     "csv": TABLE + "a,c,,,b\n",
-    "dot": 'graph { routes="[{\\"source\\": \\"a\\", \\"target\\": \\"c\\", \\"via\\": [\\"b\\"], \\"both_ways\\": true}]"'
+    "dot": f"graph {{ routes={json.dumps(json.dumps([both('a', 'b', 'c')]))}"
     + '\n a -- b -- c [bandwidth="1GB/s", latency="1ms"] }',
-    "gml": "graph [ routes \"[{'source': 'a', 'target': 'c', 'via': ['b'], 'both_ways': true}]\"".replace("'", "&#34;")
+    "gml": "graph [ routes '{}'".format(json.dumps([both("a", "b", "c")]).replace('"', "&#34;")).replace("'", '"')
     + "".join(f' node [ id {place} label "{name}" ]' for place, name in enumerate("abc"))
     + "".join(f' edge [ source {a} target {b} bandwidth "1GB/s" latency "1ms" ]' for a, b in ("01", "12"))
     + " ]",

@@ -47,7 +47,7 @@ def read(
 
     Returns:
         The topology document with all defaults. `treefold.topology` checks the rest: that links name known nodes, that
-        no node is there twice, and that the network is in one piece.
+        no node is there twice, and that the network is in one piece; and it makes links of explicit routes.
 
     Raises:
         TreefoldError: If the file cannot be read or is malformed, or a value is neither in the file nor given.

@@ -3,8 +3,8 @@
 Where the routers between ranks have their own way of sending, which need not be the shortest, a file lists it. Each
 route becomes one link: as wide as the narrowest of what it crosses, and as late as all of it together. What two or more
 routes cross, a cable or a shared capacity, becomes a shared capacity of them. Two ranks without a route keep the links
-from one to the other. All other links vanish, and so do switches, as traffic passes them on routes only. Cost: linear in
-the lengths of all routes.
+from one to the other. All other links vanish, and so do switches, as traffic passes them on routes only. Cost: linear
+in the lengths of all routes.
 
 A route may cross a shared capacity several times, as that of a bus which leads to a switch and on from there. Where all
 routes cross it equally often, it is narrower by that. Where some cross it more often than others, each counts as one
