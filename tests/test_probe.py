@@ -333,6 +333,13 @@ def test_written_values_are_what_was_measured():
     }  # fmt: skip
 
 
+def test_what_the_links_of_a_file_share_is_not_written_without_them():
+    [link] = wan({("n0", "n1"): 1e9})["links"]
+    shared = {"shared": [{"name": "duct", "bandwidth_Bps": 5e8}], "links": [link | {"shares": ["duct"]}]}
+    found = report.document(measured({(0, 1): 1e9, (1, 0): 1e9}), wan({("n0", "n1"): 1e9}) | shared)
+    assert treefold.topology(found).shared() == []
+
+
 def test_steps_know_stars_only_where_there_are_several_partners():
     steps = steps_of([[(0, 1)], [(1, 2)]], [(0, 1), (1, 0), (1, 2)], 3)
     assert steps == [

@@ -4,13 +4,16 @@ import heapq
 import json
 import warnings
 from itertools import count, pairwise, permutations
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 import test_underlays
 import treefold
+from commands import command
 from reading import messages, network, put, quietly, refused
 from tools.wan_box import network as box
 from treefold import TreefoldError, exporters, probe
@@ -336,7 +339,25 @@ def test_a_probe_measures_the_routes_of_a_file(tmp_path):
     assert [node["name"] for node in document["nodes"]] == ["a", "b", "c"]
 
 
+def test_too_many_hops_are_refused_soon(tmp_path):
+    way = [f"n{place}" for place in range(1001)]
+    many = FORM | {"nodes": [{"name": name} for name in way], "links": [link(*pair) for pair in pairwise(way)]}
+    routes = [route(*way)] * 1001
+    assert "its routes have 1,001,000 hops in all" in refused(put(tmp_path, "n.json", many | {"routes": routes}))
+    rows = f"a,c,,,{';'.join('b' * 60_000)}\n" * 51
+    assert "holds more than 3,000,000 values" in refused(put(tmp_path, "n.csv", TABLE + rows))
+
+
+def test_the_schema_knows_routes():
+    path = Path(__file__).parents[1] / "schema" / "topology.schema.json"
+    schema = Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+    assert schema.is_valid(own()) and not schema.is_valid(own() | {"routes": []})
+    assert not schema.is_valid(own(route("a", "b") | {"way": []}))
+
+
 def test_values_that_are_filled_in_are_used(tmp_path):
     table = put(tmp_path, "net.csv", "source,target,via\na,b,\nb,c,\na,c,b\n")
     made = network(table, bandwidth_Bps=2e9, latency_s=1e-3)
     assert links(made)["a", "c"].latency_s == 2e-3 and links(made)["a", "c"].bandwidth_Bps == 2e9
+    shown = command("topology", table, "--bandwidth", "2GB/s", "--latency", "1ms", "--ranks", "a,c")
+    assert "a - c  2GB/s  2ms" in shown.stdout and "has no effect" not in shown.stderr, "no link takes 1 ms any more"

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line, warn
-from treefold.files.reading import Row, check_links, parse_csv, stem
+from treefold.files.reading import Budget, Row, check_links, parse_csv, stem
 from treefold.importers import matrix_csv
 from treefold.importers.document import Document, make_document, make_link, make_node, make_route
 from treefold.importers.shares import KEY, Share, listed, read_shares, shared_of
@@ -80,10 +80,11 @@ def _is_matrix(header: Row, body: list[Row], words: list[str]) -> bool:
 def _edge_list(header: Row, body: list[Row], where: str) -> Document:
     columns = _columns(header)
     check_links(len(body), where)
-    links, shares, routes = [], [], []
+    links, shares, routes, budget = [], [], [], Budget(where)
     for row in body:
         cells = _cells(row, columns)
         if cells.get("via"):
+            budget.spend(cells["via"].count(";"))
             routes.append(_route(row, cells))
             continue
         link, own = _link(row, columns, cells)

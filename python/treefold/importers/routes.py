@@ -25,6 +25,8 @@ from treefold.text import some
 
 _DIGITS = 12
 """Latencies are added up to picoseconds."""
+_MOST_HOPS = 1_000_000
+"""So many hops take about five seconds, and 200 MB."""
 Pair = tuple[str, str]
 
 
@@ -84,6 +86,9 @@ def _routes(listed: Sequence[Mapping[str, Any]], network: Topology, where: str) 
     for number, link in enumerate(network.links()):
         joining[link.source, link.target].append(number)
     found: dict[Pair, list[int]] = {}
+    hops = sum((len(route["via"]) + 1) * (1 + route["both_ways"]) for route in listed)
+    if hops > _MOST_HOPS:
+        raise fail(where, f"its routes have {hops:,} hops in all; treefold reads at most {_MOST_HOPS:,}")
     for place, route in enumerate(listed):
         at = f"{where}: route {place} ({shown(route['source'])} -> {shown(route['target'])})"
         names = [route["source"], *route["via"], route["target"]]
