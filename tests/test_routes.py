@@ -115,6 +115,8 @@ def test_a_name_that_is_taken_is_not_given_again():
 def test_pairs_without_a_way_are_told_if_switches_vanish():
     with pytest.warns(TopologyWarning, match="2 pairs of ranks have neither a route nor a link \\(first 'a' -> 'c'\\)"):
         treefold.topology(own(*ROUTES[:2]))
+    with pytest.warns(TopologyWarning, match="1 pair of ranks has neither a route nor a link \\('c' -> 'b'\\)"):
+        treefold.topology(own(*ROUTES[:1], *ROUTES[2:], route("b", "r", "s", "c")))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         treefold.topology(own())

@@ -203,7 +203,7 @@ def _read(
         network, problem = _built(routed(document, cables, where or document["name"]), where)
         if problem is not None:
             problem += "; routes, and links between ranks, are all that joins them: add routes"
-        elif cables.switches:
+        elif cables.accelerators + cables.switches > cables.ranks:
             warn_of_apart(network, where or document["name"])
     return Described(network, problem if problem is None or where is None else message(where, problem), cables)
 
