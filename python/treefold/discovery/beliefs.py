@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from treefold.discovery import hints, planned
-from treefold.discovery.explain import explain
+from treefold.discovery.explain import WORTH, explain
 from treefold.discovery.groups import Shared, caps, settled, support, supported
 from treefold.discovery.mixtures import Hull
 from treefold.discovery.model import Group, Model, group_name
@@ -33,6 +33,7 @@ class Knowledge:
 
     Attributes:
         observations: Whole tests that were made before, such as all that a worker sends at once.
+        shared: Pairs that are known to share a capacity, and the capacity, in bytes per second.
         names: The names of the workers, by rank; by default their ranks.
         latency_s: The latency of each pair, one way, in seconds; it suggests groups, and which pairs are near.
         trusts_latency: Whether latencies suggest groups. Otherwise they only say which pairs are near.
@@ -43,6 +44,7 @@ class Knowledge:
     """
 
     observations: Sequence[Observation] = ()
+    shared: Sequence[tuple[Iterable[Pair], float]] = ()
     names: Sequence[str] = ()
     latency_s: Mapping[Pair, float] = field(default_factory=dict)
     trusts_latency: bool = True
@@ -56,7 +58,7 @@ class Beliefs:
 
     Attributes:
         evidence: All tests.
-        groups: The groups that were learnt or that hints suggest, and that no test refutes; without the workers' caps.
+        groups: The groups that were learnt or that hints suggest, and that no test refutes; without what is certain.
         best: The best plan of which it is known that the network carries it.
         is_tested: Whether a test has carried that plan as it is, so that it is no mixture of tests.
         hull: The mixtures of all tests.
@@ -84,10 +86,15 @@ class Beliefs:
 
     # What follows.
 
-    def plan(self, uses_groups: bool = True) -> Planned:
-        """Return a plan with all that is believed, or with pairs and the workers' caps only."""
-        capacity_Bps = np.minimum(self.evidence.alone_Bps, self._ceiling)
-        groups = caps(self.evidence) + (self.groups if uses_groups else [])
+    def certain(self) -> list[Shared]:
+        """Return the capacities that are known, and what each worker sends and receives at most."""
+        known = [Shared(self.evidence.mask(pairs), Bps, True, True) for pairs, Bps in self._knowledge.shared]
+        return settled(self.evidence, known) + caps(self.evidence)
+
+    def plan(self, uses_groups: bool = True, part: Vector | float = 1.0) -> Planned:
+        """Return a plan with all that is believed, or with what is certain; pairs carry a part of what they can."""
+        capacity_Bps = part * np.minimum(self.evidence.alone_Bps, self._ceiling)
+        groups = self.certain() + (self.groups if uses_groups else [])
         return planned.nearest(self.evidence, capacity_Bps, groups, self._length)
 
     @property
@@ -98,7 +105,7 @@ class Beliefs:
 
     def most_Bps(self) -> float:
         """Return the rate that no plan beats as far as is certain: by pairs, workers and confirmed groups."""
-        certain = caps(self.evidence) + [group for group in self.groups if group.confirmed]
+        certain = self.certain() + [group for group in self.groups if group.confirmed]
         return planned.bound(self.evidence, self.evidence.alone_Bps, certain)[0]
 
     def has_enough(self, rate_Bps: float) -> bool:
@@ -150,9 +157,15 @@ class Beliefs:
         """Give up the groups for which little speaks."""
         self.groups = supported(self.evidence, self.groups)
 
-    def explain(self) -> bool:
+    def explain_anew(self, worth: float) -> bool:
+        """Forget what was concluded, and explain all tests together; return whether there is an explanation."""
+        self._ceiling[:] = np.inf
+        self.groups = settled(self.evidence, self._hinted())
+        return self.explain(worth)
+
+    def explain(self, worth: float = WORTH) -> bool:
         """Add groups that explain what fell short in all tests; return whether there are any."""
-        found = explain(self.evidence, [*caps(self.evidence), *self.groups])
+        found = explain(self.evidence, [*self.certain(), *self.groups], worth)
         self.groups = [*self.groups, *found]
         return bool(found)
 
@@ -175,7 +188,7 @@ class Beliefs:
     def model_of(self, carried_Bps: Vector) -> Model:
         """Return the model with other rates that pairs should carry at once."""
         evidence = self.evidence
-        groups = self.named([*caps(evidence), *self.groups])
+        groups = self.named([*self.certain(), *self.groups])
         alone, carried = evidence.by_pair(evidence.alone_Bps), evidence.by_pair(carried_Bps)
         return Model(self._names, alone, groups, carried, self._knowledge.latency_s)
 

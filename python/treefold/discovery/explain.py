@@ -23,19 +23,26 @@ _AGREEING = 4
 """So many tests must agree on the capacity of a cut."""
 _SHORT = 0.6
 """In the tests in which a cut was full, this part of its pairs must have fallen short."""
-_WORTH = 1.5
+WORTH = 1.5
 """A pair that fell short in a test is worth so many members of the group that explains it."""
 
 
-def explain(evidence: Evidence, known: Sequence[Shared]) -> list[Shared]:
-    """Return groups that explain what the known ones do not, those that explain most first."""
+def explain(evidence: Evidence, known: Sequence[Shared], worth: float = WORTH) -> list[Shared]:
+    """Return groups that explain what the known ones do not, those that explain most first.
+
+    Args:
+        evidence: All tests.
+        known: The groups that are known.
+        worth: A pair that fell short in a test is worth so many members of the group that explains it.
+
+    """
     still_open = unexplained(evidence, known)
     if not still_open.any():
         return []
     candidates = [*cuts(evidence), *grown(evidence, still_open)]
     highest = carried(evidence, candidates).max(axis=0, initial=0.0)
     consistent = [each for each, part in zip(candidates, highest, strict=True) if part <= 1 + evidence.refuting]
-    return _chosen(evidence, still_open, consistent)
+    return _chosen(evidence, still_open, consistent, worth)
 
 
 def cuts(evidence: Evidence) -> list[Shared]:
@@ -65,7 +72,7 @@ def _sets(ranks: int) -> Mask:
     return inside
 
 
-def _chosen(evidence: Evidence, still_open: Mask, candidates: Sequence[Shared]) -> list[Shared]:
+def _chosen(evidence: Evidence, still_open: Mask, candidates: Sequence[Shared], value: float) -> list[Shared]:
     """Return the few candidates that explain most with fewest pairs."""
     if not candidates:
         return []
@@ -73,7 +80,7 @@ def _chosen(evidence: Evidence, still_open: Mask, candidates: Sequence[Shared]) 
     sizes, left, found = masks.sum(axis=1), still_open.copy(), []
     while left.any():
         explained = np.einsum("tk,te,ke->k", was_full, left.astype(float), masks, optimize=True)
-        worth = np.where(_WORTH * explained > sizes, explained / (sizes + 1), 0.0)
+        worth = np.where(value * explained > sizes, explained / (sizes + 1), 0.0)
         best = int(worth.argmax())
         if worth[best] <= 0:
             break

@@ -1,8 +1,10 @@
 """Learns a network from the operations that run on it anyway: no traffic is sent for the sake of a test.
 
 Each operation is an observation of the current plan's traffic: each pair carried what the plan gives it, at the rate of
-the operation, and the pairs that always had data waiting fell short. Groups that explain what fell short so far make
-the next plan, and running it tests them for free.
+the operation, and the pairs that always had data waiting fell short. On a full cable that is only the pair with most to
+carry, as all have the same share of the cable while they send. So one observation says little of a group, and what was
+concluded from few misleads: after each operation all of them are explained anew. The groups that do make the next plan,
+and running it tests them for free.
 
 A plan is only proposed if it cannot be much slower than what ran before learning began, whatever the network is: what
 was measured at once can be carried again, and so can mixtures of it, so the worst case of a plan is the highest rate at
@@ -16,6 +18,7 @@ import numpy as np
 
 from treefold.discovery.beliefs import Beliefs, Knowledge
 from treefold.discovery.games import best_mixture
+from treefold.discovery.groups import Shared
 from treefold.discovery.model import Model
 from treefold.discovery.observations import Observation, Pair, Vector
 from treefold.discovery.planned import Planned
@@ -25,6 +28,10 @@ _SLOWER = 0.05
 """A plan may in the worst case be slower by this part than the slowest operation before learning began."""
 _STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
 """The parts of a new plan that are tried in a mixture, the highest first."""
+_WORTH = 4.0
+"""A pair that fell short in an operation is worth so many members of the group that explains it."""
+_STUCK, _VARIED = 2, 0.3
+"""After so many plans in a row that were no faster, pairs carry up to this part less in a plan, by chance."""
 _GAIN = 1.03
 """A proposal is worth it if it promises so many times the rate of the last one that was carried."""
 _PATIENCE = 3
@@ -89,8 +96,7 @@ class Learner:
         self._fruitless = 0 if is_faster else self._fruitless + 1
         beliefs.prefer(Planned(rate_Bps, beliefs.evidence.got_Bps[-1]))
         beliefs.mix()
-        beliefs.drop_unsupported()
-        if not beliefs.explain():
+        if not beliefs.explain_anew(_WORTH):
             beliefs.lower()
 
     def proposal(self) -> Model:
@@ -101,7 +107,16 @@ class Learner:
         self.done |= is_stuck or beliefs.has_enough(beliefs.most_Bps())
         if self.done or plan.rate_Bps < _GAIN * beliefs.best.rate_Bps:
             return beliefs.model
-        return beliefs.model_of(self._safe(plan))
+        return beliefs.model_of(self._safe(self._varied(plan)))
+
+    def _varied(self, plan: Planned) -> Planned:
+        """Return another plan where the last ones taught nothing: the same again would teach nothing, either."""
+        if self._fruitless < _STUCK:
+            return plan
+        random = np.random.default_rng(self.operations)
+        part = 1 - _VARIED * random.random(len(self._beliefs.evidence.pairs))
+        other = self._beliefs.plan(part=part)
+        return other if other.rate_Bps >= _GAIN * self._beliefs.best.rate_Bps else plan
 
     def _safe(self, plan: Planned) -> Vector:
         """Return the traffic of a plan, mixed with that of the best known one as far as its worst case demands it."""
@@ -116,5 +131,16 @@ class Learner:
     def _worst_Bps(self, loads: Vector) -> float:
         """Return the rate at which a plan runs whatever the network is, from its loads at the rate 1."""
         used = self._beliefs.mask_of(loads, 1e-6)
-        tests = np.vstack([self._beliefs.evidence.got_Bps, np.diag(self._beliefs.evidence.alone_Bps)])
+        evidence = self._beliefs.evidence
+        full = [_shares(np.where(each.mask, evidence.alone_Bps, 0.0), each) for each in self._beliefs.certain()]
+        tests = np.vstack([evidence.got_Bps, np.diag(evidence.alone_Bps), *full])
         return best_mixture((tests[:, used] / loads[used]).T)[0]
+
+
+def _shares(alone_Bps: Vector, shared: Shared) -> Vector:
+    """Return what pairs get that fill what they share: the same, or what they carry alone if that is less."""
+    ascending = np.sort(alone_Bps[shared.mask])
+    before = np.concatenate([[0.0], np.cumsum(ascending)[:-1]])
+    levels = (shared.capacity_Bps - before) / np.arange(len(ascending), 0, -1)
+    level = levels[np.argmax(levels <= ascending)] if (levels <= ascending).any() else np.inf
+    return np.minimum(alone_Bps, level)

@@ -274,8 +274,8 @@ class _Student:
         network, rates = self._network, bandwidths(self._network)
         ranks = {name: rank for rank, name in enumerate(network.rank_names)}
         latency_s = {(ranks[link.source], ranks[link.target]): link.latency_s for link in network.links()}
-        tests = [_full(rates, pairs, capacity_Bps) for capacity_Bps, pairs in shared_pairs(network)]
-        knowledge = Knowledge(tests, names=network.rank_names, latency_s=latency_s)
+        shared = [(pairs, capacity_Bps) for capacity_Bps, pairs in shared_pairs(network)]
+        knowledge = Knowledge(shared=shared, names=network.rank_names, latency_s=latency_s)
         self.slowest_s = max(each.seconds for each in self._before)
         learner = Learner(rates, min(each.rate_Bps for each in self._before), knowledge)
         self._written_Bps = max(each.rate_Bps for each in self._before)
@@ -344,14 +344,8 @@ def _observation(seen: Seen) -> Observation:
     """Return what an operation shows: the links for which data always waited would have carried more."""
     got = {pair: load * seen.rate_Bps for pair, load in loads_of(seen.plan).items()}
     waits = seen.waits()
-    return Observation({pair: UNLIMITED if pair in waits else rate for pair, rate in got.items()}, got)
-
-
-def _full(rates_Bps: Mapping[Pair, float], pairs: Iterable[Pair], capacity_Bps: float) -> Observation:
-    """Return what links carry that fill what they share, each in proportion to its rate alone."""
-    alone = {pair: rates_Bps[pair] for pair in pairs}
-    part = min(1.0, capacity_Bps / sum(alone.values()))
-    return Observation(dict.fromkeys(alone, UNLIMITED), {pair: part * rate for pair, rate in alone.items()})
+    offered = {pair: UNLIMITED if pair in waits else rate for pair, rate in got.items()}
+    return Observation(offered, got, seen.measured())
 
 
 def _capacity(group: Group) -> str:
