@@ -109,9 +109,10 @@ fn note(row: &mut Vec<u32>, cycle: u64, count: u32) {
 pub fn watch(jobs: &[Job], options: &Options) -> Seen {
     let routes = routes_of(jobs);
     let placed = place(jobs, &routes).unwrap();
-    let topology = &*jobs[0].plan.topology;
+    let expanded = jobs[0].plan.topology.with_conduits();
+    let topology = &*expanded.network;
     let machine = Machine::new(topology, &placed, false, options).unwrap();
-    let workload = Workload::new(topology, &placed, None, options, &machine).unwrap();
+    let workload = Workload::new(&expanded, &placed, None, options, &machine).unwrap();
     let count = workload.messages.len();
     let programs = workload.programs.len();
     let mut world = World {
