@@ -293,10 +293,9 @@ fn kind_for(plan: &Plan, options: &Options, error: Error) -> Error {
 fn refuse_shared(network: &Topology) -> Result<()> {
     let Some(first) = network.shared().first() else { return Ok(()) };
     misfit!(
-        "a fabric does not count what links share; {} has {} shared capacities (first '{}'): use the flow simulator, \
-         or set switches=routers if no plan needs its switches to reduce or multicast",
+        "{}: a fabric does not count what links share, such as '{}'; use the flow simulator, or set switches=routers \
+         if no plan needs its switches to reduce or multicast",
         network.name(),
-        network.shared().len(),
         first.name
     )
 }

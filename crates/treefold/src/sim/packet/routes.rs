@@ -60,7 +60,7 @@ pub fn routes(expanded: &Expanded, lists: &Lists, options: &Options, machine: &M
     if options.virtual_channels < most {
         let why = if most == least { "a torus has a dateline" } else { "its routes close circles" };
         misfit!(
-            "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}",
+            "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}; raise virtual_channels",
             network.name(),
             options.virtual_channels
         );

@@ -165,7 +165,14 @@ pub fn watch(jobs: &[Job], options: &Options) -> Seen {
         _ => 0,
     };
     let cycles = world.end.iter().zip(&world.last).map(|(&end, &last)| end.max(tail(last))).collect();
-    Seen { cycles, received: world.received, samples: world.samples }
+    let mut samples = world.samples;
+    // What links share is drawn behind the nodes and links of the plan's network.
+    let network = &jobs[0].plan.topology;
+    samples.buffers.truncate(network.nodes().len());
+    for rows in [&mut samples.credits, &mut samples.contention] {
+        rows.truncate(network.links().len());
+    }
+    Seen { cycles, received: world.received, samples }
 }
 
 fn first_counter(workload: &Workload, program: ProgramId) -> u64 {
