@@ -13,6 +13,7 @@ from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import Request, changed, has_option, limits, owners, read_options, without_foreign
+from treefold.planning.sharing import limiting, warn_of_shared
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, fitted, simulate, simulator_of
@@ -87,7 +88,8 @@ def compare(
         Interrupted: When the user interrupts, with the rows so far.
 
     Warns:
-        UserWarning: If an algorithm is left out or cannot keep a limit, or nothing reads an option of the machine.
+        UserWarning: If an algorithm is left out or cannot keep a limit, nothing reads an option of the machine, or
+            links share a capacity that limits a named algorithm which does not plan around it.
 
     Example:
         >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes="1KiB:4KiB")
@@ -107,6 +109,7 @@ def compare(
     )
     rows = predictions(race)
     warn_of_unread([race])
+    warn_of_shared(race.limited, 2)
     return Comparison(rows)
 
 
@@ -182,11 +185,15 @@ class Race:
     """Whether the algorithms that do not fit are worth a warning."""
     read: set[str] = field(default_factory=set)
     """The options of the machine that some plan has read."""
+    limited: dict[str, str | None] = field(default_factory=dict)
+    """The shared capacity that limits a plan of each algorithm that does not plan around it."""
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
         request = replace(self.request, algorithm=name, size_bytes=size, options=self.options[name])
         plan, _, choice = explained_plan(request)
+        if self.is_reported and choice is None:
+            self.limited[name] = self.limited.get(name) or limiting(plan)
         used = fitted(plan, self.simulator)
         self.read.update(_given(used))
         row = simulate(plan, size_bytes=size, simulator=used.named, link_model=self.link_model)
