@@ -88,8 +88,7 @@ def compare(
         Interrupted: When the user interrupts, with the rows so far.
 
     Warns:
-        UserWarning: If an algorithm is left out or cannot keep a limit, nothing reads an option of the machine, or
-            links share a capacity that limits a named algorithm which does not plan around it.
+        UserWarning: If an algorithm is left out, or limited by what it cannot heed, or nothing reads an option.
 
     Example:
         >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes="1KiB:4KiB")
@@ -108,8 +107,7 @@ def compare(
         root=root,
     )
     rows = predictions(race)
-    warn_of_unread([race])
-    warn_of_shared(race.limited, 2)
+    warn_of_unheeded([race])
     return Comparison(rows)
 
 
@@ -220,11 +218,12 @@ def predictions(race: Race) -> list[Prediction]:
     return rows
 
 
-def warn_of_unread(races: Sequence[Race]) -> None:
-    """Warn of the options of the machine that no plan of any race has read."""
+def warn_of_unheeded(races: Sequence[Race]) -> None:
+    """Warn of options of the machine that no plan of any race has read, and of plans that heed no shared capacities."""
     given: set[str] = set().union(*(_given(race.simulator) for race in races))
     for option in sorted(given.difference(*(race.read for race in races))):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=3)
+    warn_of_shared({name: limit for race in races for name, limit in race.limited.items()}, 3)
 
 
 def _sizes(sizes_bytes: str | Sequence[int | str]) -> list[int]:

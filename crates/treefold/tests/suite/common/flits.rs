@@ -90,6 +90,16 @@ pub struct Samples {
     pub contention: Vec<Vec<u32>>,
 }
 
+impl Samples {
+    /// Returns those of a network's nodes and links, behind which those that stand for shared capacities are numbered.
+    fn of(mut self, network: &Topology) -> Self {
+        self.buffers.truncate(network.nodes().len());
+        self.credits.truncate(network.links().len());
+        self.contention.truncate(network.links().len());
+        self
+    }
+}
+
 /// What it sees of jobs.
 pub struct Seen {
     /// Cycles of each job.
@@ -113,8 +123,7 @@ pub fn watch(jobs: &[Job], options: &Options) -> Seen {
     let topology = &*expanded.network;
     let machine = Machine::new(topology, &placed, false, options).unwrap();
     let workload = Workload::new(&expanded, &placed, None, options, &machine).unwrap();
-    let count = workload.messages.len();
-    let programs = workload.programs.len();
+    let (count, programs) = (workload.messages.len(), workload.programs.len());
     let mut world = World {
         topology,
         machine: &machine,
@@ -165,14 +174,7 @@ pub fn watch(jobs: &[Job], options: &Options) -> Seen {
         _ => 0,
     };
     let cycles = world.end.iter().zip(&world.last).map(|(&end, &last)| end.max(tail(last))).collect();
-    let mut samples = world.samples;
-    // What links share is drawn behind the nodes and links of the plan's network.
-    let network = &jobs[0].plan.topology;
-    samples.buffers.truncate(network.nodes().len());
-    for rows in [&mut samples.credits, &mut samples.contention] {
-        rows.truncate(network.links().len());
-    }
-    Seen { cycles, received: world.received, samples }
+    Seen { cycles, received: world.received, samples: world.samples.of(&jobs[0].plan.topology) }
 }
 
 fn first_counter(workload: &Workload, program: ProgramId) -> u64 {
