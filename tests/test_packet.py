@@ -67,7 +67,7 @@ def test_the_clock_follows_a_link_of_more_than_a_flit_a_nanosecond():
         (["virtual_channels=0"], "virtual channels must be 1 to 16, got '0'"),
         (
             ["virtual_channels=1"],
-            "needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
+            "needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1; raise virtual_channels",
         ),
         (["payload=100"], "a payload must be a multiple of the flit (16 bytes), got 100 bytes"),
         (["payload=2MiB"], "payload must be 1B to 1MiB, got 2MiB"),

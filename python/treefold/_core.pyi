@@ -38,6 +38,7 @@ class Algorithm:
     cost: Final[str]
     collectives: Final[Literal["all-reduce", "all", "each"]]
     in_network: Final[bool]
+    keeps_shared: Final[bool]
     reads_simulator: Final[bool]
     options: Final[list[str]]
     limits: Final[list[str]]

@@ -13,6 +13,7 @@ from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network, link_model_of, under
 from treefold.options import Machine, PlannerOptions
 from treefold.planning.request import Request, changed, has_option, limits, owners, read_options, without_foreign
+from treefold.planning.sharing import limiting, warn_of_shared
 from treefold.plans import explained_plan, requested
 from treefold.results import Comparison, Prediction
 from treefold.simulation import Simulator, fitted, simulate, simulator_of
@@ -87,7 +88,7 @@ def compare(
         Interrupted: When the user interrupts, with the rows so far.
 
     Warns:
-        UserWarning: If an algorithm is left out or cannot keep a limit, or nothing reads an option of the machine.
+        UserWarning: If an algorithm is left out, or limited by what it cannot heed, or nothing reads an option.
 
     Example:
         >>> comparison = treefold.compare("torus:4x4", "ring,multitree", sizes_bytes="1KiB:4KiB")
@@ -106,7 +107,7 @@ def compare(
         root=root,
     )
     rows = predictions(race)
-    warn_of_unread([race])
+    warn_of_unheeded([race])
     return Comparison(rows)
 
 
@@ -182,11 +183,15 @@ class Race:
     """Whether the algorithms that do not fit are worth a warning."""
     read: set[str] = field(default_factory=set)
     """The options of the machine that some plan has read."""
+    limited: dict[str, str | None] = field(default_factory=dict)
+    """The shared capacity that limits a plan of each algorithm that does not plan around it."""
 
     def predict(self, name: str, size: int) -> Prediction:
         """Plan for a size with one algorithm, and simulate the plan."""
         request = replace(self.request, algorithm=name, size_bytes=size, options=self.options[name])
         plan, _, choice = explained_plan(request)
+        if self.is_reported and choice is None:
+            self.limited[name] = self.limited.get(name) or limiting(plan)
         used = fitted(plan, self.simulator)
         self.read.update(_given(used))
         row = simulate(plan, size_bytes=size, simulator=used.named, link_model=self.link_model)
@@ -213,11 +218,12 @@ def predictions(race: Race) -> list[Prediction]:
     return rows
 
 
-def warn_of_unread(races: Sequence[Race]) -> None:
-    """Warn of the options of the machine that no plan of any race has read."""
+def warn_of_unheeded(races: Sequence[Race]) -> None:
+    """Warn of options of the machine that no plan of any race has read, and of plans that heed no shared capacities."""
     given: set[str] = set().union(*(_given(race.simulator) for race in races))
     for option in sorted(given.difference(*(race.read for race in races))):
         warnings.warn(f"{option} has no effect: none of the plans reads it", stacklevel=3)
+    warn_of_shared({name: limit for race in races for name, limit in race.limited.items()}, 3)
 
 
 def _sizes(sizes_bytes: str | Sequence[int | str]) -> list[int]:

@@ -19,6 +19,8 @@ class Algorithm(Record):
         collectives: The collectives that it plans: `all-reduce` only, `all`, derived from the all-reduce, or `each` in
             a way of its own.
         in_network: Whether switches reduce in its plans.
+        keeps_shared: Whether it plans around what links share. Others at most choose among trees or plans by what
+            that allows.
         limits: Those of its options that are limits, which its plans keep.
         options: The planner options that are its own, limits and others.
         reads_simulator: Whether it reads `simulator`: for the packet simulator, it lets no rank relay.
@@ -40,6 +42,7 @@ class Algorithm(Record):
     cost: str
     collectives: str
     in_network: bool
+    keeps_shared: bool
     limits: tuple[str, ...]
     options: tuple[str, ...]
     reads_simulator: bool

@@ -23,6 +23,7 @@ from treefold.planning.request import (
     without,
     without_foreign,
 )
+from treefold.planning.sharing import limiting, warn_of_shared
 from treefold.results import Choice, NetworkCounts, PlanSummary, Replanned, Verdict
 from treefold.simulation import simulate, simulator_of, size_for
 from treefold.text import visible
@@ -76,6 +77,9 @@ def plan(
         MisfitError: If the algorithm cannot plan for the network.
         TreefoldError: If an argument is unknown or not possible.
 
+    Warns:
+        UserWarning: If links share a capacity that limits the plan, and the named algorithm does not plan around it.
+
     Example:
         >>> treefold.plan("torus:4x4", "multitree", tree_order="ascending")
         Plan("multitree", all-reduce, trees=16)
@@ -91,7 +95,7 @@ def plan(
         simulator=simulator,
         options=read_options(plan, options),
     )
-    return explained_plan(request).plan
+    return named_plan(request, 3).plan
 
 
 def plan_crossing(
@@ -114,7 +118,7 @@ def plan_crossing(
         simulator="flow",
         options=read_options(plan, options),
     )
-    return explained_plan(replace(request, crossing=crossing)).plan
+    return named_plan(replace(request, crossing=crossing), 3).plan
 
 
 def requested(
@@ -167,6 +171,14 @@ def explained_plan(request: Request) -> Explained:
         return Explained(_remembering(chosen, request), {}, choice)
     planned, report = planning.plan(request)
     return Explained(_remembering(planned, request), report, None)
+
+
+def named_plan(request: Request, stacklevel: int) -> Explained:
+    """Return what `explained_plan` does, and warn if a named algorithm does not plan around what limits its plan."""
+    explained = explained_plan(request)
+    if request.algorithm != "auto":
+        warn_of_shared({request.algorithm: limiting(explained.plan)}, stacklevel)
+    return explained
 
 
 def _remembering(plan: Plan, request: Request, chosen_by: str | None = None) -> Plan:

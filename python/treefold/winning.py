@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treefold import checks, progress
 from treefold._core import Topology
-from treefold.comparison import Interrupted, Race, begun, fitting, predictions, warn_of_unread, without
+from treefold.comparison import Interrupted, Race, begun, fitting, predictions, warn_of_unheeded, without
 from treefold.errors import MisfitError, TreefoldError
 from treefold.networks import as_network
 from treefold.options import Machine
@@ -75,7 +75,7 @@ def winners(
         with fitting(network.name, misfits):
             races[network.name] = begun(network, algorithms, options, sizes_bytes=sizes_bytes, **what)
     found = _run(races, misfits)
-    warn_of_unread([*races.values()])
+    warn_of_unheeded([*races.values()])
     return WinnerMap(found)
 
 

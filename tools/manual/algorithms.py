@@ -86,6 +86,7 @@ def _facts(algorithm: Algorithm) -> str:
         "Fits": algorithm.fits,
         "Cost": algorithm.cost,
         "Takes long": "" if most is None else f"where ranks times links exceed {most:,}; `auto` leaves it out there",
+        "Shared capacities": "planned around" if algorithm.keeps_shared else "not planned around",
         "Limits": _linked(algorithm.limits) or "none",
         "Further options": _linked(others),
     }

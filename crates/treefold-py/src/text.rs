@@ -84,6 +84,8 @@ pub struct Algorithm {
     collectives: &'static str,
     /// Whether switches reduce in its plans.
     in_network: bool,
+    /// Whether it plans around what links share.
+    keeps_shared: bool,
     /// Whether it reads by which simulator its plan will be judged.
     reads_simulator: bool,
     /// The names of the options that are its own.
@@ -106,6 +108,7 @@ impl Algorithm {
             cost: planner.cost,
             collectives: planner.collectives.words(),
             in_network: planner.in_network,
+            keeps_shared: planner.keeps_shared,
             reads_simulator: planner.reads_simulator,
             options: planner.options(),
             limits: planner.limits(),

@@ -112,7 +112,7 @@ impl Trace {
             .collect()
     }
 
-    /// List how busy each shared capacity was, in the order of `Topology.shared()`; the packet simulator counts none.
+    /// List how busy each shared capacity was, in the order of `Topology.shared()`.
     ///
     /// Example:
     ///     >>> network = treefold.topology("full:3", node_cap="20GB/s")

@@ -6,7 +6,6 @@
 
 mod build;
 mod builder;
-mod cards;
 mod cluster;
 mod connectivity;
 mod correspondence;
@@ -32,7 +31,8 @@ pub use crate::ids::{LinkId, NodeId};
 pub(crate) use build::check_name;
 pub(crate) use correspondence::Correspondence;
 pub use edit::{Directions, Ends};
-pub(crate) use expanded::Expanded;
+#[doc(hidden)]
+pub use expanded::Expanded;
 pub use generators::{GENERATORS, Generator, from_spec, is_spec};
 pub use json::VERSION;
 pub(crate) use json::{Document, check_header};

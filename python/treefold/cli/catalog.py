@@ -88,6 +88,7 @@ def _facts(algorithm: Algorithm) -> dict[str, str]:
         "takes long": "" if most is None else f"where ranks times links exceed {most:,}: auto leaves it out there",
         "proves": algorithm.gap.format("so many percent"),
         "switches": "reduce in its plans" if algorithm.in_network else "only forward in its plans",
+        "sharing": f"{'plans' if algorithm.keeps_shared else 'does not plan'} around what links share",
         "relays": "ranks relay nothing if --simulator packet is given" if algorithm.reads_simulator else "",
         "limits": ", ".join(map(flag_named, algorithm.limits)),
         "options": ", ".join(flag_named(each) for each in algorithm.options if each not in algorithm.limits),

@@ -91,7 +91,7 @@ def plan(
             options=read_options(plans.plan, planner.asked()),
             **what.asked(),
         )
-        planned, report, choice = plans.explained_plan(request)
+        planned, report, choice = plans.named_plan(request, 1)
     summary = plans.summarize(planned)
     values = summary.as_dict() | report
     if choice is not None:

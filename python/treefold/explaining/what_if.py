@@ -13,7 +13,8 @@ from treefold.collectives import COLLECTIVES
 from treefold.errors import MisfitError, TreefoldError
 from treefold.explaining.questions import Change
 from treefold.explanation_results import LinkWorth, Outcome, SharedWorth
-from treefold.plans import plan
+from treefold.options import PlannerOptions
+from treefold.plans import explained_plan, requested
 from treefold.simulation import simulate
 
 _NOISE = {"all-to-all": 2e-4}
@@ -52,7 +53,16 @@ def planned(task: Task, network: Topology, good_s: float = math.inf) -> tuple[st
     best: tuple[str, float] | None = None
     for place, algorithm in enumerate(task.algorithms):
         try:
-            made = plan(network, algorithm, size_bytes=task.size_bytes, collective=task.collective, root=root)
+            request = requested(
+                network,
+                algorithm,
+                size_bytes=task.size_bytes,
+                collective=task.collective,
+                root=root,
+                simulator="analytic",
+                options=PlannerOptions(),
+            )
+            made = explained_plan(request).plan
         except MisfitError:
             if best is None and place + 1 == len(task.algorithms):
                 raise

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Draft, LaneRef, LaneRoutes, Lanes, Plan, Routing, Tree, Unproven};
+use super::{Draft, Lanes, Plan, Routing, Tree, Unproven};
 use crate::topology::{Correspondence, LinkId, Topology};
 
 impl Plan {
@@ -37,19 +37,6 @@ impl Plan {
         let root = |tree: &Tree| Some(Tree { root: now.node[tree.root]?, ..tree.clone() });
         let trees = self.trees.iter().map(root).collect::<Option<_>>()?;
         Some(Unproven::new(Draft { topology: Arc::clone(topology), lanes, trees, ..Draft::from(self.clone()) }))
-    }
-}
-
-impl Plan {
-    /// Returns the plan on its network with node caps as cards, with the same lanes; `None` if links share more.
-    pub(crate) fn on_cards(&self) -> Option<Self> {
-        let carded = self.topology.with_cards()?;
-        let (mut lanes, routes) = (Lanes::default(), LaneRoutes::new(&self.topology, &self.lanes));
-        for lane in self.lanes.ids() {
-            let route = carded.route(&self.topology, routes.of(LaneRef::new(lane, false)));
-            lanes.push_listed(self.lanes.ends(lane), Some(&route));
-        }
-        Some(Draft { topology: Arc::new(carded.network), lanes, ..Draft::from(self.clone()) }.trusted())
     }
 }
 

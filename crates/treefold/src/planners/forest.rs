@@ -105,6 +105,9 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options, listener: Listen
 /// on networks with unequal links a packing of such trees (`packing.rs`) may have a higher rate than a reduce-scatter
 /// and an all-gather together.
 fn better_of_packed(own: Timed, topology: &Arc<Topology>, options: &Options, listener: Listener) -> Result<Timed> {
+    // The order of messages knows links only.
+    let own =
+        if topology.shared().is_empty() { own } else { (own.0.clone(), Profile::of(&own.0).seconds(options.size)) };
     let is_good = own.1.get() <= GOOD * bounds_of(topology, options).seconds(options.size).get();
     if is_good || options.alone || !planner_named("packing")?.is_quick(topology) {
         return Ok(own);

@@ -23,6 +23,8 @@ pub struct Planner {
     pub collectives: Collectives,
     /// Whether switches reduce in its plans.
     pub in_network: bool,
+    /// Whether it plans around what links share. Others at most choose among trees or plans by what that allows.
+    pub keeps_shared: bool,
     /// Whether it reads by which simulator its plan will be judged: in the packet simulator's fabric no rank can relay.
     pub reads_simulator: bool,
     /// The most ranks times links for which it takes seconds only; `auto` leaves it out on larger networks.

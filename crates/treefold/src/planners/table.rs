@@ -116,6 +116,7 @@ pub const PLANNERS: &[Planner] = &[
         fits: "any network, above all one whose links are unequal; for large all-reduces nothing in which switches \
             only forward is faster",
         cost: "a linear program and a search for cheap trees in each round",
+        keeps_shared: true,
         most_work: 300_000,
         gap: "the bound is at most {} above this rate",
         ..proven(packing::plan)
@@ -128,6 +129,7 @@ pub const PLANNERS: &[Planner] = &[
             that is as fast as trees for all-reduces (packing)",
         cost: "many searches for a tree for each rank, and linear programs where one rate is not enough",
         collectives: Collectives::Each,
+        keeps_shared: true,
         most_work: 1 << 20,
         ..usual(Plans::Telling(forest::plan))
     },
@@ -279,6 +281,7 @@ pub const PLANNERS: &[Planner] = &[
         fits: "networks with switches that reduce and multicast, of any shape",
         cost: "a linear program and a search for cheap trees in each round",
         in_network: true,
+        keeps_shared: true,
         reads_simulator: true,
         gap: "the in-network bound is at most {} above this rate",
         ..proven(innet::plan)
@@ -301,6 +304,7 @@ pub const PLANNERS: &[Planner] = &[
         fits: "direct and switched networks whose links go both ways; it is a baseline for servers and wide-area \
             networks",
         cost: "20 searches for a tree for each rank, and a branch and bound with a limit of work",
+        keeps_shared: true,
         most_work: 30_000,
         gap: "at most {} of the trees might not be needed",
         ..proven(blink::plan)
@@ -328,6 +332,7 @@ const fn usual(plan: Plans) -> Planner {
         cost: "",
         collectives: Collectives::Derived,
         in_network: false,
+        keeps_shared: false,
         reads_simulator: false,
         most_work: usize::MAX,
         gap: "",

@@ -127,8 +127,10 @@ fn difference(ours: &Topology, theirs: &Topology) -> Option<String> {
         let [our, their] = [ours, theirs].map(|of| of.node(of.node_at(place)));
         different_nodes(our, their)
     });
-    of_nodes
-        .or_else(|| ours.link_ids().find_map(|link| different_links(ours, theirs, ours.link(link), theirs.link(link))))
+    let of_links =
+        || ours.link_ids().find_map(|link| different_links(ours, theirs, ours.link(link), theirs.link(link)));
+    let of_shared = || (ours.shared() != theirs.shared()).then(|| "its links share other capacities".to_owned());
+    of_nodes.or_else(of_links).or_else(of_shared)
 }
 
 /// Says in what two nodes at one place differ.

@@ -14,7 +14,6 @@
 //! From its issue to its receipt, a message that meets no other takes, in cycles: its flits, the latency of each link,
 //! 3 for each router (4 for a switch), and 3 more (5 where the routers are the accelerators' own).
 
-mod caps;
 mod classes;
 mod deadlock;
 // The binding shows the formats of flits.
@@ -147,9 +146,7 @@ pub struct FabricStats {
 pub fn simulate<'a>(plan: impl Into<Walkable<'a>>, size: Bytes, options: &Options, watch: Watch) -> Result<Outcome> {
     let plan = plan.into();
     if in_network::applies(plan.walked(), options)? {
-        if !plan.topology.shared().is_empty() {
-            return Err(caps::cannot_share(&plan.topology));
-        }
+        refuse_shared(&plan.topology)?;
         return in_network::simulate(plan.walked(), size, options, watch);
     }
     let together = Together { jobs: &[Job::new(plan, size)], background: None };
@@ -210,24 +207,23 @@ impl Together<'_> {
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
     pub fn simulate(&self, options: &Options, sending: Sending, watch: Watch) -> Result<Outcomes> {
-        if self.jobs.iter().any(|job| !job.plan.topology.shared().is_empty()) {
-            return self.on_cards(options, sending, watch);
-        }
         let routes = routes_of(self.jobs);
         let jobs = place(self.jobs, &routes)?;
         self.check(options)?;
-        let network = &*self.jobs[0].plan.topology;
+        let plain = &*self.jobs[0].plan.topology;
+        let expanded = plain.with_conduits();
+        let network = &*expanded.network;
         let background = self.background.filter(|background| background.load > 0.0);
-        let pairs = background.map(|_| Pairs::new(network)).transpose()?;
+        let pairs = background.map(|_| Pairs::new(plain)).transpose()?;
         let machine = Machine::new(network, &jobs, pairs.is_some(), options)?;
         let senders = match sending {
             Sending::All => &jobs[..],
             Sending::Only(job) => &jobs[job..=job],
         };
-        let workload = Workload::new(network, senders, pairs.as_ref(), options, &machine)?;
+        let workload = Workload::new(&expanded, senders, pairs.as_ref(), options, &machine)?;
         let mut progress = Progress::new(&workload);
         if let (Some(background), Some(pairs), Sending::All) = (background, &pairs, sending) {
-            progress.traffic = Traffic::new(&background, network, pairs, &workload, &machine, options)?;
+            progress.traffic = Traffic::new(&background, plain, pairs, &workload, &machine, options)?;
         }
         let mut run = Run::new(network, &machine, workload, progress, options);
         let record = watch.transfers;
@@ -291,6 +287,17 @@ pub fn check(topology: &Topology, options: &Options) -> Result<()> {
 /// Returns the error of a machine that refuses a plan: it is a misfit if the machine runs other plans for the network.
 fn kind_for(plan: &Plan, options: &Options, error: Error) -> Error {
     if check(&plan.topology, options).is_ok() { error.misfit() } else { error }
+}
+
+/// Refuses capacities that links share, where switches reduce.
+fn refuse_shared(network: &Topology) -> Result<()> {
+    let Some(first) = network.shared().first() else { return Ok(()) };
+    misfit!(
+        "{}: a fabric does not count what links share, such as '{}'; use the flow simulator, or set switches=routers \
+         if no plan needs its switches to reduce or multicast",
+        network.name(),
+        first.name
+    )
 }
 
 struct Run<'a> {
@@ -386,7 +393,9 @@ impl<'a> Run<'a> {
         let cycles = course.end.max(credits);
         let seconds = |cycle: u64| machine.clock.seconds_for(cycle as f64);
         let peak = |(link, wire): (&Link, &Wire)| self.nodes[link.target].router.peak(wire.input);
-        let carried = carried(messages, workload, machine);
+        let plain = &job.plan.topology;
+        let mut carried = carried(messages, workload, machine);
+        carried.truncate(plain.num_capacities());
         let recorded = if record { messages } else { &[] };
         let times = &self.progress.times[places];
         let transfers = recorded.iter().zip(times).map(|(message, times)| message.timed(*times, seconds));
@@ -395,7 +404,7 @@ impl<'a> Run<'a> {
             clock: machine.clock,
             packets: messages.iter().map(|message| u64::from(message.packets)).sum(),
             flits: messages.iter().map(Message::flits).sum(),
-            peaks: network.links().iter().zip(&machine.links).map(peak).collect(),
+            peaks: network.links().iter().zip(&machine.links).take(plain.links().len()).map(peak).collect(),
             buffer_cover: machine.buffer_cover(workload.hops_of(number), options),
             fabric: None,
             trace: Trace {
@@ -405,7 +414,7 @@ impl<'a> Run<'a> {
                 carried,
                 transfers: transfers.collect(),
                 uncertainty: Seconds::ZERO,
-                samples: sampling::samples_of(&self.nodes, network, machine, cycles),
+                samples: sampling::samples_of(&self.nodes, network, machine, cycles, plain),
             },
         }
     }

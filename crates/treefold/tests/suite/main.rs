@@ -13,6 +13,7 @@ mod causes;
 mod chrome;
 mod claims;
 mod collective_bounds;
+mod conduits;
 mod double_tree;
 mod equal_trees;
 mod exchange;

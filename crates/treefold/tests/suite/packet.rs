@@ -177,7 +177,8 @@ fn machines_that_cannot_work_are_refused_in_one_line() {
         (Options { virtual_channels: 0, ..default() }, "virtual channels must be 1 to 16, got 0"),
         (
             Options { virtual_channels: 1, ..default() },
-            "torus:4x4: needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1",
+            "torus:4x4: needs 2 virtual channels to be free of deadlock (a torus has a dateline), got 1; raise \
+             virtual_channels",
         ),
         (
             Options { payload: Some(Bytes::known(100)), ..default() },

@@ -17,7 +17,7 @@ use treefold::random::Random;
 use treefold::sim::packet::{FlowControl, Interfaces, Options, Outcome, Sending, Together, simulate};
 use treefold::sim::samples::Samples;
 use treefold::sim::{Job, Watch};
-use treefold::topology::{Abilities, Link, Node, NodeId, Shape, Topology};
+use treefold::topology::{Abilities, Link, LinkId, Node, NodeId, Shape, Shared, Topology};
 use treefold::units::{Bandwidth, Bytes, Time};
 
 fn agrees(plan: &Plan, size: u64, options: &Options) {
@@ -173,7 +173,8 @@ fn machines() -> impl Strategy<Value = Options> {
     })
 }
 
-/// Up to nine accelerators and four switches, with links of unequal rate, latency and overhead.
+/// Up to nine accelerators and four switches, with links of unequal rate, latency and overhead, some of which share
+/// capacities.
 fn networks() -> impl Strategy<Value = Arc<Topology>> {
     let grids = select(vec!["torus:3x3", "mesh:3x3", "ring:5", "torus:2x2x2", "bigraph:2x4", "fattree:4,2", "full:5"]);
     let random = (2..=7u32, 0..=3u32, any::<u64>()).prop_map(|(ranks, switches, seed)| random(ranks, switches, seed));
@@ -210,7 +211,26 @@ fn random(ranks: u32, switches: u32, seed: u64) -> Arc<Topology> {
             cable(a, b, &mut random);
         }
     }
-    Arc::new(Topology::new("random", nodes, links, None, Shape::General).unwrap())
+    let plain = Topology::new("random", nodes, links, None, Shape::General).unwrap();
+    let count = [0, 0, 1, 2, 4][random.below(5) as usize];
+    let shared = (0..count).map(|number| shared(&plain, number, &mut random)).collect();
+    Arc::new(plain.with_shared(shared).unwrap())
+}
+
+/// A capacity over some links, or over all out of a node or into one.
+fn shared(plain: &Topology, number: u32, random: &mut Random) -> Shared {
+    let node = NodeId(random.below(plain.nodes().len() as u64) as u32);
+    let links: Vec<LinkId> = match random.below(4) {
+        0 => plain.outgoing(node).to_vec(),
+        1 => plain.incoming(node).to_vec(),
+        _ => {
+            let first = random.below(plain.links().len() as u64) as u32;
+            plain.link_ids().filter(|&link| link.0 == first || random.below(3) == 0).collect()
+        }
+    };
+    let sum: f64 = links.iter().map(|&link| plain.bandwidth(link).bytes_per_second()).sum();
+    let part = (0.2 + 0.7 * random.unit()).min(16e9 / sum);
+    Shared { name: format!("shared {number}"), bandwidth: Bandwidth::known(sum * part), links }
 }
 
 /// A plan of any planner that fits a random network, a message size and a machine.

@@ -239,7 +239,7 @@ fn parameters(
     with_background: bool,
     options: &Options,
 ) -> Result<Vec<NodeParameters>> {
-    let passed = passed_through(topology, jobs);
+    let passed = passed_through(topology.nodes().len(), jobs);
     let default_ports = match options.interfaces {
         Interfaces::Bound => u32::MAX,
         Interfaces::Shared => jobs.iter().map(|job| sends_at_once(job.plan)).max().unwrap_or(1),
@@ -298,12 +298,12 @@ fn parameters_of(
 }
 
 /// Says of each node whether it is in the middle of a route.
-fn passed_through(topology: &Topology, jobs: &[Placed]) -> Vec<bool> {
-    let mut passed = vec![false; topology.nodes().len()];
-    for routes in jobs.iter().map(|job| job.routes) {
-        for lane in 0..routes.count() as u32 {
-            for &link in routes.of(LaneRef::from_index(lane)).iter().skip(1) {
-                passed[topology.link(link).source] = true;
+fn passed_through(nodes: usize, jobs: &[Placed]) -> Vec<bool> {
+    let mut passed = vec![false; nodes];
+    for job in jobs {
+        for lane in 0..job.routes.count() as u32 {
+            for &link in job.routes.of(LaneRef::from_index(lane)).iter().skip(1) {
+                passed[job.node(job.plan.topology.link(link).source)] = true;
             }
         }
     }

@@ -17,6 +17,8 @@ pub struct Node {
     end_point: bool,
     /// The outputs that each interface's messages want.
     pub feeds: Vec<Vec<OutputId>>,
+    /// All its ports.
+    all: Group,
 }
 
 /// Makes a node with its ports; adds the interfaces' ways into its router to the wires.
@@ -47,8 +49,10 @@ pub fn build(topology: &Topology, machine: &Machine, node: NodeId, options: &Opt
     let has_table = parameters.is_rank || parameters.has_background;
     let of_plans = parameters.interfaces as usize;
     let table = has_table.then(|| Table::new(&feeds, of_plans, parameters.interface_flits));
+    let all =
+        Group { inputs: InputId::first(inputs.len()).collect(), outputs: OutputId::first(links as usize).collect() };
     let router = Router::new(inputs, outputs, links, options.virtual_channels);
-    Node { router, table, end_point: !parameters.has_router, feeds: Vec::new() }
+    Node { router, table, end_point: !parameters.has_router, feeds: Vec::new(), all }
 }
 
 impl Node {
@@ -58,6 +62,13 @@ impl Node {
         if self.end_point {
             self.router.absorb(horizon, &mut shared);
             let next = self.work(from, horizon, &mut shared);
+            return next.min(self.router.next_flit_due());
+        }
+        if horizon == from + 1 {
+            // To find out which ports need no decision would take longer than to decide for one cycle.
+            let all = std::mem::take(&mut self.all);
+            let next = self.run_group(&all, from, horizon, true, &mut shared);
+            self.all = all;
             return next.min(self.router.next_flit_due());
         }
         let Split { mut pairs, mut group, ejects } =

@@ -10,7 +10,7 @@ use crate::misfit;
 use crate::plan::schedule::Csr;
 use crate::plan::{LaneRef, Routing, tables};
 use crate::sim::jobs::Placed;
-use crate::topology::{LinkId, Shape, Topology};
+use crate::topology::{Expanded, LinkId, Shape};
 
 /// The lists of links that are routes.
 pub struct Lists<'a> {
@@ -38,18 +38,21 @@ pub fn push_routes(job: &Placed, lane: LaneRef, lists: &mut Csr<LinkId>) -> Rang
     start..lists.rows().len() as u32
 }
 
-/// Makes routes with the virtual channels of each link: first those of plans, then those of the background.
+/// Makes routes with the virtual channels of each link, by which shared capacities are passed as well: first those of
+/// plans, then those of the background.
 ///
 /// # Errors
 /// If there are fewer virtual channels than classes need.
-pub fn routes(network: &Topology, lists: &Lists, options: &Options, machine: &Machine) -> Result<Csr<Hop>> {
-    let all = || lists.of_plans.rows().chain(lists.of_background.into_iter().flat_map(Csr::rows));
+pub fn routes(expanded: &Expanded, lists: &Lists, options: &Options, machine: &Machine) -> Result<Csr<Hop>> {
+    let network = &*expanded.network;
+    let plain = || lists.of_plans.rows().chain(lists.of_background.into_iter().flat_map(Csr::rows));
+    let all = || plain().map(|links| expanded.route(links));
     let mut graph = ChannelGraph::new(network.links().len());
     let least = if is_torus(network.shape()) { 2 } else { 1 };
     let mut most = least;
     let classes: Vec<Vec<u32>> = all()
         .map(|links| {
-            let classes = graph.follow(&[], links);
+            let classes = graph.follow(&[], &links);
             most = classes.iter().fold(most, |most, class| most.max(class + 1));
             classes
         })
@@ -57,7 +60,7 @@ pub fn routes(network: &Topology, lists: &Lists, options: &Options, machine: &Ma
     if options.virtual_channels < most {
         let why = if most == least { "a torus has a dateline" } else { "its routes close circles" };
         misfit!(
-            "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}",
+            "{}: needs {most} virtual channels to be free of deadlock ({why}), got {}; raise virtual_channels",
             network.name(),
             options.virtual_channels
         );

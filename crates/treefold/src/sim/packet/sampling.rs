@@ -14,14 +14,15 @@ pub fn begin(nodes: &mut [Node]) {
     }
 }
 
-/// Returns what nodes have sampled of a job that ended at cycle `end`; nothing if they did not sample.
-pub fn samples_of(nodes: &[Node], network: &Topology, machine: &Machine, end: u64) -> Vec<Samples> {
+/// Returns what the nodes and links of the plan's network have sampled of a job that ended at cycle `end`; nothing if
+/// they did not sample. In the machine's network, what links share has nodes and links behind them.
+pub fn samples_of(nodes: &[Node], network: &Topology, machine: &Machine, end: u64, of_plan: &Topology) -> Vec<Samples> {
     let found: Option<Vec<&Sampler>> = nodes.iter().map(|node| node.router.sampler.as_deref()).collect();
     let Some(samplers) = found.filter(|samplers| !samplers.is_empty()) else { return Vec::new() };
     let link = |(link, wire): (&Link, &Wire)| &samplers[link.source.index()].links[wire.output];
-    let links: Vec<_> = network.links().iter().zip(&machine.links).map(link).collect();
+    let links: Vec<_> = network.links().iter().zip(&machine.links).take(of_plan.links().len()).map(link).collect();
     let [buffers, credits, contention]: [Vec<&Level>; 3] = [
-        samplers.iter().map(|sampler| &sampler.buffers).collect(),
+        samplers[..of_plan.nodes().len()].iter().map(|sampler| &sampler.buffers).collect(),
         links.iter().map(|link| &link.starved.level).collect(),
         links.iter().map(|link| &link.contended.level).collect(),
     ];

@@ -17,7 +17,7 @@ use crate::plan::tables::{self, Entry, Opcode, Tables};
 use crate::plan::{LaneRef, Pace, Plan};
 use crate::sim::background::Pairs;
 use crate::sim::jobs::Placed;
-use crate::topology::{NodeId, Topology};
+use crate::topology::{Expanded, NodeId};
 
 ids! {
     /// A message of a workload.
@@ -84,12 +84,12 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Compiles jobs on `network`, and makes room for the background's messages between `pairs`.
+    /// Compiles jobs on a network of links, and makes room for the background's messages between `pairs`.
     ///
     /// # Errors
     /// If routes need more virtual channels than there are, or there are more NOPs than tables hold.
     pub fn new(
-        network: &Topology,
+        expanded: &Expanded,
         jobs: &[Placed],
         pairs: Option<&Pairs>,
         options: &Options,
@@ -105,9 +105,9 @@ impl Workload {
             workload.add(place, job, &mut released, options)?;
         }
         workload.planned = workload.messages.len();
-        workload.programs_of = workload.by_node(network);
+        workload.programs_of = workload.by_node(expanded.network.nodes().len());
         let lists = workload.list_routes(jobs, pairs);
-        workload.routes = routes(network, &lists, options, machine)?;
+        workload.routes = routes(expanded, &lists, options, machine)?;
         released.into_iter().for_each(|row| workload.releases.push_row(row));
         workload.bind(options, machine);
         let mut first = 0;
@@ -146,8 +146,8 @@ impl Workload {
     }
 
     /// Lists the programs of each node.
-    fn by_node(&self, network: &Topology) -> Csr<ProgramId> {
-        let mut of_node = vec![Vec::new(); network.nodes().len()];
+    fn by_node(&self, nodes: usize) -> Csr<ProgramId> {
+        let mut of_node = vec![Vec::new(); nodes];
         for (id, program) in ProgramId::first(self.programs.len()).zip(&self.programs) {
             of_node[program.rank].push(id);
         }

@@ -90,6 +90,16 @@ pub struct Samples {
     pub contention: Vec<Vec<u32>>,
 }
 
+impl Samples {
+    /// Returns those of a network's nodes and links, behind which those that stand for shared capacities are numbered.
+    fn of(mut self, network: &Topology) -> Self {
+        self.buffers.truncate(network.nodes().len());
+        self.credits.truncate(network.links().len());
+        self.contention.truncate(network.links().len());
+        self
+    }
+}
+
 /// What it sees of jobs.
 pub struct Seen {
     /// Cycles of each job.
@@ -109,11 +119,11 @@ fn note(row: &mut Vec<u32>, cycle: u64, count: u32) {
 pub fn watch(jobs: &[Job], options: &Options) -> Seen {
     let routes = routes_of(jobs);
     let placed = place(jobs, &routes).unwrap();
-    let topology = &*jobs[0].plan.topology;
+    let expanded = jobs[0].plan.topology.with_conduits();
+    let topology = &*expanded.network;
     let machine = Machine::new(topology, &placed, false, options).unwrap();
-    let workload = Workload::new(topology, &placed, None, options, &machine).unwrap();
-    let count = workload.messages.len();
-    let programs = workload.programs.len();
+    let workload = Workload::new(&expanded, &placed, None, options, &machine).unwrap();
+    let (count, programs) = (workload.messages.len(), workload.programs.len());
     let mut world = World {
         topology,
         machine: &machine,
@@ -164,7 +174,7 @@ pub fn watch(jobs: &[Job], options: &Options) -> Seen {
         _ => 0,
     };
     let cycles = world.end.iter().zip(&world.last).map(|(&end, &last)| end.max(tail(last))).collect();
-    Seen { cycles, received: world.received, samples: world.samples }
+    Seen { cycles, received: world.received, samples: world.samples.of(&jobs[0].plan.topology) }
 }
 
 fn first_counter(workload: &Workload, program: ProgramId) -> u64 {

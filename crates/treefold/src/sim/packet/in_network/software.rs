@@ -33,7 +33,7 @@ pub fn compile(
     // Ranks wait for flags, not for steps.
     let options = &Options { lockstep: Some(false), ..options.clone() };
     let job = Placed::alone(plan, size, lane_routes);
-    let mut workload = Workload::new(&plan.topology, &[job], None, options, machine)?;
+    let mut workload = Workload::new(&plan.topology.with_conduits(), &[job], None, options, machine)?;
     for message in &workload.messages {
         if lane_routes.of(message.lane.reverse()).is_empty() {
             let [from, to] = [message.source, message.target].map(|node| plan.topology.node(node).name.as_str());
