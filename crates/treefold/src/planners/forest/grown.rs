@@ -81,13 +81,27 @@ impl Grown {
         let trees = roots.chunk_by(|a, b| a == b).map(<[NodeId]>::len).max().unwrap_or(1) as u32;
         Self { trees, roots, units, block, down, up, reached }
     }
+
+    /// Keeps only so many links, the first ones, of all routes.
+    fn keep_links(&mut self, links: usize) {
+        for route in self.down.iter_mut().chain(self.up.iter_mut().flatten()).flatten() {
+            *route = route.iter().copied().filter(|link| link.index() < links).collect();
+        }
+    }
 }
 
 static MEMORY: Memory<Roots, Vec<Grown>> = Memory::new();
 
-/// Returns forests for a network: higher ones that carry more, and lower ones or with fewer trees.
+/// Returns forests for a network: higher ones that carry more, and lower ones or with fewer trees. What links of one
+/// node share is a switch for them (`topology/expanded.rs`).
 pub(super) fn forests(topology: &Arc<Topology>, roots: Roots) -> Arc<Vec<Grown>> {
-    MEMORY.get(topology, roots.clone(), || grow(topology, roots))
+    MEMORY.get(topology, roots.clone(), || {
+        let mut found = grow(&topology.expanded().network, roots);
+        if !topology.shared().is_empty() {
+            found.iter_mut().for_each(|grown| grown.keep_links(topology.links().len()));
+        }
+        found
+    })
 }
 
 fn grow(topology: &Topology, roots: Roots) -> Vec<Grown> {
