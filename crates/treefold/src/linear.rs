@@ -5,8 +5,11 @@
 //! number of steps, and not after a time. Cost: some 20 factorisations of a sparse matrix with a row for each row and
 //! column of the program.
 
+mod cholesky;
+mod dense;
 mod dictionary;
 
+pub(crate) use dense::{Full, Point};
 pub(crate) use dictionary::Dictionary;
 
 use clarabel::algebra::CscMatrix;

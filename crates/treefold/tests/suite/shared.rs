@@ -65,7 +65,7 @@ fn part_of_bound(network: &Arc<Topology>, algorithm: &str) -> f64 {
 
 #[test]
 fn packings_reach_the_bound_and_nothing_exceeds_it() {
-    for (ranks, count, symmetric) in [(6, 3, true), (6, 4, false), (9, 6, true), (9, 8, false), (12, 20, false)] {
+    for (ranks, count, symmetric) in [(6, 3, true), (6, 4, false), (9, 6, true), (9, 8, false), (12, 20, false), (24, 40, false)] {
         let network = regions(ranks, &[1, 2, 4], count, symmetric);
         assert_eq!(network.is_symmetric(), symmetric);
         let bound = bounds(&network).all_reduce;
