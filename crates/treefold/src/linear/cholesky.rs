@@ -26,8 +26,8 @@ impl Factor {
         let diagonal: Vec<f64> = (0..rows).map(|row| factor.entries[row * rows + row]).collect();
         for first in (0..rows).step_by(BLOCK) {
             let behind = (first + BLOCK).min(rows);
-            for row in first..rows {
-                factor.eliminate(row, first, behind, diagonal[row]);
+            for (row, &before) in diagonal.iter().enumerate().skip(first) {
+                factor.eliminate(row, first, behind, before);
             }
             factor.update(first, behind);
         }

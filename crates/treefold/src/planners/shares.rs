@@ -2,6 +2,9 @@
 //!
 //! Capacities are scaled to 1, and rates to fractions of the widest tree's rate, so that tolerances mean the same on
 //! every network. Results depend on the trees alone: no program has a limit of time.
+//!
+//! Where links share capacities, a tree may use a third of all resources, many of them more than once. Such programs are
+//! solved as full ones (`linear/dense.rs`), from what is known and no more exactly than is asked for.
 
 mod choice;
 mod corner;
@@ -24,6 +27,8 @@ const FILLED: f64 = 1.0 - 1e-6;
 /// A program is a full one if trees use one in so many rows in the mean. Links that share nothing stay with the method
 /// for sparse programs: a single one packs them in most cases.
 const FULL: usize = 8;
+/// The most rows of a full program for each tree: with more, eliminating trees first is cheaper.
+const MOST_ROWS: f64 = 1.5;
 /// How near to the optimum an interior point is, as a part of it.
 const EXACT: f64 = 1e-9;
 
@@ -249,10 +254,11 @@ impl Scaled {
         self.resources.len()
     }
 
-    /// Returns whether trees use a good part of all rows, in the mean.
+    /// Returns whether trees use a good part of all rows, in the mean, and rows are not many more than trees.
     fn is_full(&self) -> bool {
         let entries: usize = self.columns.iter().map(Vec::len).sum();
-        entries > 0 && entries * FULL >= self.rows() * self.columns.len()
+        let are_few = self.rows() as f64 <= MOST_ROWS * self.columns.len() as f64;
+        are_few && entries > 0 && entries * FULL >= self.rows() * self.columns.len()
     }
 
     /// Solves the program as a sparse one.
