@@ -8,8 +8,8 @@
 //! generation needs: prices of a rough solution in the middle are better than exact ones at a corner (Gondzio,
 //! Gonzalez-Brevis and Munari 2013: New developments in the primal-dual column generation technique).
 //!
-//! Cost: m^3 / 6 multiplications a step for m rows, and half the squares of the lengths of columns: 40 ms for 600 rows
-//! and as many columns. 20 to 25 steps lead to 1e-9; from a solution of most columns, some five to 1e-3.
+//! Cost: m^3 / 6 multiplications a step for m rows, and half the squares of the lengths of columns: some 50 ms for 600
+//! rows and as many columns. 10 to 20 steps, a few from a solution of most columns.
 
 use super::cholesky::Factor;
 
