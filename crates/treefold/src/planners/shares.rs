@@ -3,8 +3,8 @@
 //! Capacities are scaled to 1, and rates to fractions of the widest tree's rate, so that tolerances mean the same on
 //! every network. Results depend on the trees alone: no program has a limit of time.
 //!
-//! Where links share capacities, a tree may use a third of all resources, many of them more than once. Such programs are
-//! solved as full ones (`linear/dense.rs`), from what is known and no more exactly than is asked for.
+//! Where links share capacities, a tree may use a third of all resources, many of them more than once. Such programs
+//! are solved as full ones (`linear/dense.rs`), from what is known and no more exactly than is asked for.
 
 mod choice;
 mod corner;
@@ -119,8 +119,8 @@ impl Columns {
         self.interior(&vec![1.0; self.len()])
     }
 
-    /// Maximises the sum of the rates. Where trees use a good part of all resources, it starts from what is known of the
-    /// first trees, and ends within a part `gap` of the optimum.
+    /// Maximises the sum of the rates. Where trees use a good part of all resources, it starts from what is known of
+    /// the first trees, and ends within a part `gap` of the optimum.
     pub fn priced_near(&self, known: &Priced, gap: f64) -> Priced {
         self.solved(&vec![1.0; self.len()], known, gap.max(EXACT))
     }
