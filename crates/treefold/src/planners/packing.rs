@@ -10,8 +10,8 @@
 //!
 //! Cost: a linear program and a search for cheap trees in each round, which is seconds in all on networks of a few
 //! hundred links, also if they share capacities: then there are some ten rounds instead of one, and each starts from
-//! the solution before it and ends early (Gondzio, Gonzalez-Brevis and Munari 2013). On large networks `auto` leaves this
-//! algorithm out.
+//! the solution before it and ends early (Gondzio, Gonzalez-Brevis and Munari 2013). On large networks `auto` leaves
+//! this algorithm out.
 
 mod limits;
 
