@@ -93,7 +93,7 @@ lint: setup ## Formatting, clippy, ruff, mypy, the layers of the Python package,
 	cd viewer && PATH="$(CURDIR)/.venv-viewer/bin:$$PATH" npm run --silent check
 
 bench: setup ## Speed of planning and of the event simulators in CPU seconds, as ratios against rivals; what wide-area plans reach.
-	cargo bench --quiet --package treefold --bench planning --bench flow --bench packet
+	cargo bench --quiet --package treefold --bench planning --bench shared --bench flow --bench packet
 	$(BIN)/python -m bench.wide_area
 
 bench-wan: setup ## treefold, gloo, gloo in its best ring order and MPI on WANs in a box, beside the bound, and over loopback; needs root; installs torch and MPICH.

@@ -3,10 +3,13 @@
 //! An interior point lies in the middle of all optimal solutions, and so do its prices: column generation and cutting
 //! planes do not stall there as they do at corners. Results depend on nothing but the program: the method stops after a
 //! number of steps, and not after a time. Cost: some 20 factorisations of a sparse matrix with a row for each row and
-//! column of the program.
+//! column of the program. Packing programs whose matrices are full have a method of their own (`linear/dense.rs`).
 
+mod cholesky;
+mod dense;
 mod dictionary;
 
+pub(crate) use dense::{Full, Point};
 pub(crate) use dictionary::Dictionary;
 
 use clarabel::algebra::CscMatrix;

@@ -9,7 +9,9 @@
 //! trees are allowed, see `packing/limits.rs`.
 //!
 //! Cost: a linear program and a search for cheap trees in each round, which is seconds in all on networks of a few
-//! hundred links. On large networks `auto` leaves this algorithm out.
+//! hundred links, also if they share capacities: then there are some ten rounds instead of one, and each starts from
+//! the solution before it and ends early (Gondzio, Gonzalez-Brevis and Munari 2013). On large networks `auto` leaves
+//! this algorithm out.
 
 mod limits;
 
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use super::cheapest::{by_weights, cheapest_tree, equal_trees, shortest_tree};
 use super::pool::Pool;
-use super::shares::total;
+use super::shares::{self, total};
 use super::spanning::{Lengths, Rated, Resources};
 use super::stripe::stripe;
 use super::{Heights, Listener, Options, Planned, Proof, blink, mtree, multitree, ordering, planner_named, tell};
@@ -38,6 +40,10 @@ const ROUNDS: usize = 200;
 /// its bound, no more rounds follow than have so many entries of trees together, which is about two seconds.
 const NEAR: f64 = 5e-3;
 const MOST_WORK: usize = 1 << 18;
+/// How exactly a round's program is solved, as a part of how far the packing before it was from its bound, and at most.
+/// Where links share capacities, exact prices would cost most of the time, and lead to no better trees.
+const ROUGH: f64 = 0.1;
+const ROUGHEST: f64 = 1e-3;
 /// The step of the multiplicative weights that find the first trees, and how many they take for each rank. A large step
 /// finds unlike trees, among which the linear program chooses well.
 const EPSILON: f64 = 0.5;
@@ -211,9 +217,10 @@ fn find(topology: &Arc<Topology>, listener: Listener) -> Result<Packing> {
     pool.extend(first.into_iter().map(|rated| rated.tree));
     let mut bound = bound::all_reduce_rate(topology);
     let (mut random, mut work) = (Random::new(1), 0);
+    let (mut priced, mut part) = (shares::Priced::default(), 0.0);
     for round in 1..=ROUNDS {
-        let priced = pool.columns.priced();
-        let part = total(&priced.rates) / bound;
+        priced = pool.columns.priced_near(&priced, (ROUGH * (1.0 - part)).min(ROUGHEST));
+        part = total(&priced.rates) / bound;
         tell(
             listener,
             &format!("packing: round {round}, {} trees carry {:.2}% of the bound", pool.len(), part * 100.0),
@@ -222,7 +229,7 @@ fn find(topology: &Arc<Topology>, listener: Listener) -> Result<Packing> {
         if part >= 1.0 - GAP || (part >= 1.0 - NEAR && work > MOST_WORK) {
             break;
         }
-        bound = bound.min(price(topology, &mut pool, priced.prices, &mut random, listener)?);
+        bound = bound.min(price(topology, &mut pool, priced.prices.clone(), &mut random, listener)?);
     }
     Ok(Packing { best: pool.rated(&corner(&pool)), pool, bound })
 }

@@ -2,6 +2,9 @@
 //!
 //! Capacities are scaled to 1, and rates to fractions of the widest tree's rate, so that tolerances mean the same on
 //! every network. Results depend on the trees alone: no program has a limit of time.
+//!
+//! Where links share capacities, a tree may use a third of all resources, many of them more than once. Such programs
+//! are solved as full ones (`linear/dense.rs`), from what is known and no more exactly than is asked for.
 
 mod choice;
 mod corner;
@@ -11,7 +14,7 @@ mod tests;
 pub(super) use choice::{Chosen, GAP, Limits};
 
 use super::spanning::{Resources, Usage};
-use crate::linear::{Dictionary, Program, Row};
+use crate::linear::{Dictionary, Full, Point, Program, Row, Solution};
 #[cfg(test)]
 use crate::random::Random;
 use corner::Corner;
@@ -21,14 +24,25 @@ const LARGEST_TABLE: usize = 1 << 17;
 /// The part of a capacity that all trees together must exceed for it to matter.
 const FILLED: f64 = 1.0 - 1e-6;
 
+/// A program is a full one if trees use one in so many rows in the mean. Links that share nothing stay with the method
+/// for sparse programs: a single one packs them in most cases.
+const FULL: usize = 8;
+/// The most rows of a full program for each tree: with more, eliminating trees first is cheaper.
+const MOST_ROWS: f64 = 1.5;
+/// How near to the optimum an interior point is, as a part of it.
+const EXACT: f64 = 1e-9;
+
 /// What each tree takes of which capacity.
 #[derive(Clone)]
 pub(super) struct Columns {
     capacity: Vec<f64>,
     usage: Vec<Vec<Usage>>,
+    /// Whether links share capacities, so that trees may use a good part of all resources.
+    are_long: bool,
 }
 
 /// The optimum, and a price for each resource.
+#[derive(Default)]
 pub(super) struct Priced {
     pub rates: Vec<f64>,
     pub prices: Vec<f64>,
@@ -38,7 +52,7 @@ impl Columns {
     /// Returns the capacities of a network, without trees.
     pub fn new(resources: &Resources) -> Self {
         let capacity = resources.capacity.iter().map(|capacity| capacity.bytes_per_second()).collect();
-        Self { capacity, usage: Vec::new() }
+        Self { capacity, usage: Vec::new(), are_long: resources.are_shared() }
     }
 
     /// Adds a tree that uses this.
@@ -49,7 +63,7 @@ impl Columns {
     /// Returns the trees with these numbers.
     pub fn select(&self, trees: &[usize]) -> Self {
         let usage = trees.iter().map(|&tree| self.usage[tree].clone()).collect();
-        Self { capacity: self.capacity.clone(), usage }
+        Self { capacity: self.capacity.clone(), usage, are_long: self.are_long }
     }
 
     /// Returns the number of trees.
@@ -105,18 +119,24 @@ impl Columns {
         self.interior(&vec![1.0; self.len()])
     }
 
+    /// Maximises the sum of the rates. Where trees use a good part of all resources, it starts from what is known of
+    /// the first trees, and ends within a part `gap` of the optimum.
+    pub fn priced_near(&self, known: &Priced, gap: f64) -> Priced {
+        self.solved(&vec![1.0; self.len()], known, gap.max(EXACT))
+    }
+
     /// Maximises the sum of gains times rates by an interior point.
     fn interior(&self, gains: &[f64]) -> Priced {
+        self.solved(gains, &Priced::default(), EXACT)
+    }
+
+    fn solved(&self, gains: &[f64], known: &Priced, gap: f64) -> Priced {
         let program = Scaled::new(self);
-        let mut rows = vec![Row { lower: f64::NEG_INFINITY, upper: 1.0, entries: Vec::new() }; program.rows()];
-        for (tree, entries) in program.columns.iter().enumerate() {
-            entries.iter().for_each(|&(row, factor)| rows[row].entries.push((tree, factor)));
-        }
-        let cost = gains.iter().map(|gain| -gain).collect();
-        let solution = Program { cost, most: vec![f64::INFINITY; gains.len()], rows }.solve();
-        let rates = self.fitted(solution.values.iter().map(|value| value * program.scale).collect());
+        let is_full = self.are_long && program.is_full();
+        let found = if is_full { program.near(self, gains, known, gap) } else { program.sparse(gains) };
+        let rates = self.fitted(found.values.iter().map(|value| value * program.scale).collect());
         if total(&rates) > 0.0 || self.len() == 0 {
-            return Priced { rates, prices: self.prices(&program, &solution.prices) };
+            return Priced { rates, prices: self.prices(&program, &found.prices) };
         }
         // The interior-point method may fail where bandwidths are very unlike.
         let mut dictionary = program.dictionary(gains);
@@ -232,6 +252,32 @@ impl Scaled {
 
     fn rows(&self) -> usize {
         self.resources.len()
+    }
+
+    /// Returns whether trees use a good part of all rows, in the mean, and rows are not many more than trees.
+    fn is_full(&self) -> bool {
+        let entries: usize = self.columns.iter().map(Vec::len).sum();
+        let are_few = self.rows() as f64 <= MOST_ROWS * self.columns.len() as f64;
+        are_few && entries > 0 && entries * FULL >= self.rows() * self.columns.len()
+    }
+
+    /// Solves the program as a sparse one.
+    fn sparse(&self, gains: &[f64]) -> Point {
+        let mut rows = vec![Row { lower: f64::NEG_INFINITY, upper: 1.0, entries: Vec::new() }; self.rows()];
+        for (tree, entries) in self.columns.iter().enumerate() {
+            entries.iter().for_each(|&(row, factor)| rows[row].entries.push((tree, factor)));
+        }
+        let cost = gains.iter().map(|gain| -gain).collect();
+        let Solution { values, prices } = Program { cost, most: vec![f64::INFINITY; gains.len()], rows }.solve();
+        Point { values, prices }
+    }
+
+    /// Solves the program as a full one, from what is known.
+    fn near(&self, of: &Columns, gains: &[f64], known: &Priced, gap: f64) -> Point {
+        let values = known.rates.iter().map(|rate| rate / self.scale).collect();
+        let of_row = |&resource: &usize| known.prices.get(resource).map(|price| price * of.capacity[resource]);
+        let prices = self.resources.iter().filter_map(of_row).collect();
+        Full { rows: self.rows(), columns: &self.columns, gains }.solve(&Point { values, prices }, gap)
     }
 
     /// Returns the program for the simplex method.

@@ -141,6 +141,11 @@ impl Resources {
         self.shared = topology.link_ids().map(shares).collect();
     }
 
+    /// Returns whether links share capacities.
+    pub(super) fn are_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
     /// Lists the resources of a link: its own, and what it shares.
     fn uses(&self, link: LinkId) -> impl Iterator<Item = ResourceId> {
         let shared = self.shared.get(link.index()).into_iter().flatten();

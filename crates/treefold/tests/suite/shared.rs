@@ -78,6 +78,14 @@ fn packings_reach_the_bound_and_nothing_exceeds_it() {
     }
 }
 
+/// Trees that use a good part of many resources are packed in rounds, each from the solution before it.
+#[test]
+fn packings_of_many_shared_capacities_come_near_the_bound() {
+    let network = regions(24, &[1, 2, 4], 40, false);
+    let packed = part_of_bound(&network, "packing");
+    assert!((0.995 - 1e-6..1.0 + 1e-9).contains(&packed), "{packed}");
+}
+
 /// What several links share of a single link is as wide as it is itself: a narrower link says the same.
 #[test]
 fn a_capacity_of_one_link_is_a_narrower_link() {

@@ -16,7 +16,7 @@ fn random_program(random: &mut Random) -> (Columns, usize) {
         if usage.is_empty() { vec![Usage { resource: ResourceId(0), count: 2 }] } else { usage }
     };
     let usage = (0..trees).map(|_| tree()).collect();
-    (Columns { capacity, usage }, 1 + random.below(trees) as usize)
+    (Columns { capacity, usage, are_long: random.below(2) == 0 }, 1 + random.below(trees) as usize)
 }
 
 /// All sets of at most `most` of so many trees.
@@ -65,7 +65,7 @@ fn a_tree_is_held_at_the_least_rate_where_that_is_better_than_to_close_it() {
     // The three trees over cables of 1, 0.9 and 0.5 GB/s among three ranks.
     let usage =
         [[0, 1], [1, 2], [0, 2]].map(|pair| pair.map(|cable| Usage { resource: ResourceId(cable), count: 1 }).to_vec());
-    let columns = Columns { capacity: vec![1e9, 0.9e9, 0.5e9], usage: usage.to_vec() };
+    let columns = Columns { capacity: vec![1e9, 0.9e9, 0.5e9], usage: usage.to_vec(), are_long: false };
     let limits = Limits { most_trees: 3, least_rate: 0.25e9 };
     let chosen = columns.choose(limits, columns.trimmed(3, 0.25e9), &mut |_| true).expect("nobody interrupts");
     assert!((total(&chosen.rates) - 1.15e9).abs() < 1e4, "{:?}", chosen.rates);
