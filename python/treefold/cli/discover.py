@@ -33,7 +33,8 @@ class DiscoverOptions:
             metavar="[cache|FILE]",
             help="Measure the network between the workers first, as treefold probe does, and keep it in this file of "
             "worker 0; if the file is there already, use it. By default (--discover or --discover cache) each set of "
-            "workers has a file of its own in ~/.cache/treefold. It takes the place of a network.",
+            "workers has a file of its own in ~/.cache/treefold. It takes the place of a network. More than 12 workers "
+            "measure as with treefold probe --parallel.",
         ),
     ] = None
     probe_seconds: Annotated[

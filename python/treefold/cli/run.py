@@ -136,11 +136,11 @@ class JobOptions:
         kind = checks.name("--adapt", self.adapt, _ADAPT)
         return kind if kind == "auto" else kind == "same"
 
-    def on_discovered(self, job: "Job", found: "Found") -> "Job":
-        """Return the job on a network that was discovered: what it learns goes to the network's file."""
+    def on_discovered(self, job: "Job", found: "Found") -> "tuple[Job, Topology]":
+        """Return the job on a network that was discovered, to whose file goes what it learns; and the network."""
         if self.adapt is None and self.learn is None and found.network.switches:
-            return replace(job, adapt=False)  # a file of somebody else
-        return replace(job, learn=job.learn or found.file) if job.adapt else job
+            job = replace(job, adapt=False)  # such a file comes from somebody else
+        return replace(job, learn=job.learn or (found.file if job.adapt else None)), found.network
 
     def sizes_for(self, what: Plan | Topology | None, blocks: "Blocks | None") -> list[int]:
         """Return the sizes to run: those of the options, else that of the plan, of the blocks, or else 64 MiB."""
@@ -207,16 +207,12 @@ def run(
     is_local, discovers = workers.local is not None, discovering.is_on
     prepare = cache(partial(_prepare, source, what, job_options, planner, workers, network, discovers))
 
-    kept: str | None = None
-
     def work(joined: "Rendezvous") -> list[dict[str, Any]]:
-        nonlocal kept
         job, read = all_or_none(joined, prepare)
         engine = all_or_none(joined, lambda: engine_maker(job.transport, joined))
         if discovers:
             runs.check_alike(joined, job, read, asked)  # before anything is measured
-            found = discovering.found(joined)
-            read, kept, job = found.network, found.file, job_options.on_discovered(job, found)
+            job, read = job_options.on_discovered(job, discovering.found(joined))
         follow = iter if joined.rank else measuring
         rows = runs.among_processes(joined, job, read, asked, engine, follow, discovers or not is_local)
         if joined.rank and any(row["wrong"] for row in rows):
@@ -231,7 +227,7 @@ def run(
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows, kept), job_options.trace)
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows, discovering), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -328,9 +324,9 @@ def _notes(
     options: JobOptions,
     is_local: bool,
     rows: Sequence[Mapping[str, Any]],
-    kept: str | None,
+    discovering: DiscoverOptions,
 ) -> str:
-    """Return the notes below the table of these rows; `kept` is the file of a network that was discovered."""
+    """Return the notes below the table of these rows."""
     note = ""
     if isinstance(read, Plan) and options.size is None and options.sizes is None:
         note = own_size(read)
@@ -344,8 +340,9 @@ def _notes(
             )
     if any((row["bound_fraction"] or 0) > _BEYOND_BOUND for row in rows):
         slow = "the given network allows: measure it with treefold probe"
-        if kept is not None:
-            slow = f"{kept} says that the network allows: delete it to measure anew, with more --probe-seconds"
+        if discovering.is_on:
+            where = discovering.file or "the cache"
+            slow = f"the network in {where} allows: delete that file to measure anew, with more --probe-seconds"
         note += f"\n# faster than {slow}"
     if options.trace is not None:
         median_s = rows[-1]["median_time_s"]

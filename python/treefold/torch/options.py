@@ -127,7 +127,7 @@ class Options:
 
     @property
     def probe(self) -> Settings:
-        """How the ranks measure their network."""
+        """The settings with which the ranks measure their network."""
         return Settings(self.probe_seconds, Settings.most_bytes if self.probe_bytes is None else int(self.probe_bytes))
 
     @property
