@@ -237,6 +237,7 @@ def test_discover_stands_alone_and_then_the_file_is_in_the_cache(tmp_path):
         ("--probe-bytes 1MiB", "--probe-bytes 1MiB: only --discover measures; drop it"),
         ("--discover --probe-bytes 0", "--probe-bytes must be at least 1, got 0"),
         ("--discover --probe-bytes much", "--probe-bytes: size 'much': write a number and a unit"),
+        ("--discover --size 1e18", "or take --adapt no, which keeps no copies"),
         ("--discover --adapt no --learn x.json", "--learn x.json: only a run that adapts learns"),
         ("--discover --probe-seconds 0", "--probe-seconds 0: must be more than 0 and less than 1e+07"),
         ("--discover --probe-seconds nan", "--probe-seconds nan: must be more than 0 and less than 1e+07"),

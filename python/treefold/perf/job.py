@@ -126,4 +126,5 @@ class Job:
         who = f"{ranks} ranks" if ranks > 1 else "a rank"
         take = "take" if ranks > 1 else "takes"
         what = f"{_core.format_size(size_bytes)} for {who} on this machine {take}"
-        memory.check(what, ranks * size_bytes * (2 if has_copy else 1), SMALLER)
+        remedy = f"{SMALLER}, or take adapt=False, which keeps no copies" if self.adapt else SMALLER
+        memory.check(what, ranks * size_bytes * (2 if has_copy else 1), remedy)

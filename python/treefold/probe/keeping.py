@@ -208,14 +208,16 @@ def _measure(
     try:
         measured = take(keep)
         all_or_none(meeting, partial(finish, measured))
-    except KeyboardInterrupt:
-        if part is not None and part.exists():
-            say(_so_far(part))
-        raise
     except OutsideError as error:
         if part is None or not part.exists():
             raise
         raise of_kind(kind_of(error), f"{error}; {_so_far(part)}") from None
+    except TreefoldError:
+        raise
+    except BaseException:  # an interrupt, which may have become another exception on its way
+        if part is not None and part.exists():
+            say(_so_far(part))
+        raise
 
 
 def _so_far(part: Path) -> str:
