@@ -218,6 +218,7 @@ REFUSED = {
     ("run", "--sizes"): ["--sizes", "1KiB"],
     ("run", "--discover"): ["--discover"],
     ("run", "--probe-seconds"): ["--probe-seconds", "3"],
+    ("run", "--probe-bytes"): ["--probe-bytes", "64MiB"],
     ("bound", "--rank-order"): ["--rank-order", "0,2,1,3"],
     ("plan", "--simulator"): ["--simulator", "flow"],
     ("plan", "--root"): ["--root", "1"],

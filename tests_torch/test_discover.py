@@ -3,9 +3,8 @@
 import contextlib
 import io
 import os
+import re
 from datetime import timedelta
-from functools import partial
-from unittest import mock
 
 import pytest
 import torch
@@ -13,10 +12,9 @@ import torch.distributed as dist
 
 import treefold
 import treefold.torch
-from treefold import probe
-from treefold.torch import planned, reporting
+from treefold.torch import reporting
 
-QUICK = probe.Settings(seconds=6)
+QUICK = {"TREEFOLD_PROBE_SECONDS": "6s"}
 MEASURING = "treefold: measuring the network between 4 workers, for "
 
 
@@ -28,8 +26,7 @@ def folder(tmp_path_factory):
 def used(rank: int, size: int, backend: str = "treefold") -> tuple[list[str], float, list[str]]:
     """Return the lines that a fresh process shows, the sum of an all-reduce, and the networks of smaller groups."""
     reporting._reported.clear()
-    quick = mock.patch.object(planned, "discover", partial(probe.discover, settings=QUICK))
-    with quick, contextlib.redirect_stderr(io.StringIO()) as stream:
+    with contextlib.redirect_stderr(io.StringIO()) as stream:
         dist.init_process_group(backend, rank=rank, world_size=size, timeout=timedelta(seconds=60))
         try:
             tensor = torch.ones(5000)
@@ -44,12 +41,14 @@ def used(rank: int, size: int, backend: str = "treefold") -> tuple[list[str], fl
 
 
 def test_ranks_discover_their_network_once_and_use_their_part_of_it(workers, folder):
-    here = {"TREEFOLD_TOPOLOGY": "discover", "XDG_CACHE_HOME": str(folder)}
+    here = {"TREEFOLD_TOPOLOGY": "discover", "XDG_CACHE_HOME": str(folder), **QUICK}
     first, *others = workers(used, backend=None, **here)
     [kept] = (folder / "treefold").iterdir()
     assert first[0][0] == f"{MEASURING}{kept}"
-    assert first[0][1].startswith("treefold plans ") and "'probe of 4 workers'" in first[0][1]
-    assert len(first[0]) == 2 and [lines for lines, _, _ in others] == [[]] * 3
+    assert re.match(r"treefold: 6 pairs, at most \d+ transfers of 0\.1\d* s or ", first[0][1])
+    assert first[0][-1].startswith("treefold plans ") and "'probe of 4 workers'" in first[0][-1]
+    assert all(line.startswith("treefold: round ") for line in first[0][2:-1])
+    assert [lines for lines, _, _ in others] == [[]] * 3
     assert {total for _, total, _ in (first, *others)} == {4.0}
     assert {each for _, _, networks in (first, *others) for each in networks} == {"probe of 4 workers"}
     before = kept.read_bytes()
@@ -66,10 +65,10 @@ def test_the_file_may_be_named_and_is_rank_0s_alone(workers, folder):
     assert lines[0] == f"treefold: {file} is the network between 4 workers; delete it to measure anew"
 
 
-def failure(rank: int, size: int, of_rank_0: str, of_others: str) -> str:
+def failure(rank: int, size: int, of_rank_0: str, of_others: str, timeout_s: float = 20) -> str:
     os.environ["TREEFOLD_TOPOLOGY"] = of_others if rank else of_rank_0
     try:
-        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=20))
+        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s))
     except treefold.TreefoldError as error:
         return str(error)
     dist.destroy_process_group()
@@ -89,6 +88,30 @@ def failure(rank: int, size: int, of_rank_0: str, of_others: str) -> str:
 def test_what_cannot_be_discovered_is_refused_on_every_rank(workers, topology, message):
     errors = workers(failure, topology, topology, backend=None, TREEFOLD_TOPOLOGY="")
     assert all(message in error for error in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("TREEFOLD_PROBE_SECONDS", "1", "1 s are too short for {0}; allow more probe_seconds (TREEFOLD_PROBE_SECONDS)"),
+        ("TREEFOLD_PROBE_BYTES", "1MB", "1000000 bytes are too few for {0}; allow more probe_bytes"),
+        ("TREEFOLD_PROBE_SECONDS", "soon", "TREEFOLD_PROBE_SECONDS: time 'soon'"),
+        ("TREEFOLD_PROBE_SECONDS", "-1", "probe_seconds -1.0: must be above 0, for example 30"),
+        ("TREEFOLD_PROBE_BYTES", "0", "probe_bytes must be at least 1, got 0"),
+    ],
+)
+def test_limits_that_do_not_do_are_refused_by_the_name_of_their_variable(workers, tmp_path, variable, text, message):
+    where = f"discover:{tmp_path}/net.json"
+    errors = workers(failure, where, where, 60, backend=None, **{variable: text})
+    start, _, end = message.partition("{0}")
+    assert all(start in error and end in error for error in errors), errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("limit", [{"probe_seconds": 30}, {"probe_bytes": "1GiB"}])
+def test_limits_of_what_is_not_discovered_are_refused(limit):
+    with pytest.raises(treefold.TreefoldError, match="only discover measures; drop it"):
+        treefold.torch.Options(topology="ring:4", **limit)
 
 
 def test_a_rank_that_discovers_where_rank_0_has_nothing_is_refused(workers):

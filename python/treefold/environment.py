@@ -19,6 +19,9 @@ VARIABLES = {
     "they send and show each other certificates; if not set, nothing is encrypted",
     "TREEFOLD_TOPOLOGY": "PyTorch: the network's file or spec, or `discover`, which measures it once and keeps it in a "
     "file (`discover:FILE` names that); each process group plans for its own part of it",
+    "TREEFOLD_PROBE_SECONDS": "PyTorch: the approximate time for which `discover` measures, in seconds or with a unit",
+    "TREEFOLD_PROBE_BYTES": "PyTorch: the maximum traffic of all ranks together while `discover` measures; 64GiB if "
+    "not set",
     "TREEFOLD_PLAN": "PyTorch: the file of a plan for the group of all processes",
     "TREEFOLD_LEAST_SIZE": "PyTorch: smaller tensors go to the wrapped backend, unless TREEFOLD_TLS is set; 4KiB if "
     "not set",

@@ -151,7 +151,7 @@ class Command(TyperCommand):
         return parser
 
 
-_ALONE = {"adapt": ("same", "auto"), "discover": ("cache",)}
+_ALONE = {"adapt": ("same", "auto", "no"), "discover": ("cache",)}
 """The values of options that may stand alone; they then have the first of these values."""
 _OF_FILES = ("discover",)
 """The options among these whose value may be any file, too."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +33,7 @@ from treefold.files.plans import is_plan_file, load_plan
 if TYPE_CHECKING:
     from treefold.blocks import Blocks
     from treefold.perf.job import Job
+    from treefold.probe.keeping import Found
     from treefold.rendezvous import Rendezvous
 
 
@@ -101,11 +102,12 @@ class JobOptions:
         str | None,
         typer.Option(
             "--adapt",
-            metavar="[same|auto]",
+            metavar="[same|auto|no]",
             help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
             "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
             "a network without switches. Where a network's file joins each two workers by a link of their own, the run "
-            "also learns which links share a capacity.",
+            "also learns which links share a capacity. With --discover, an all-reduce over tcp adapts unless you say "
+            "--adapt no or --trace.",
         ),
     ] = None
     learn: Annotated[
@@ -113,7 +115,8 @@ class JobOptions:
         typer.Option(
             metavar="FILE",
             help="Write what a run with --adapt learns about the network to this file of worker 0, whenever a better "
-            "plan has run: a topology file (.json, .graphml, .dot, .gv), which may be that of the network.",
+            "plan has run: a topology file (.json, .graphml, .dot, .gv), which may be that of the network; with "
+            "--discover, by default it is that.",
         ),
     ] = None
     streams: Annotated[
@@ -126,6 +129,19 @@ class JobOptions:
         ),
     ] = None
 
+    def adapts(self, by_default: bool) -> bool | str:
+        """Return whether the plan follows links that change, as a job takes it."""
+        if self.adapt is None:
+            return by_default
+        kind = checks.name("--adapt", self.adapt, _ADAPT)
+        return kind if kind == "auto" else kind == "same"
+
+    def on_discovered(self, job: "Job", found: "Found") -> "tuple[Job, Topology]":
+        """Return the job on a network that was discovered, to whose file goes what it learns; and the network."""
+        if self.adapt is None and self.learn is None and found.network.switches:
+            job = replace(job, adapt=False)  # such a file comes from somebody else
+        return replace(job, learn=job.learn or (found.file if job.adapt else None)), found.network
+
     def sizes_for(self, what: Plan | Topology | None, blocks: "Blocks | None") -> list[int]:
         """Return the sizes to run: those of the options, else that of the plan, of the blocks, or else 64 MiB."""
         if self.size is not None and self.sizes is not None:
@@ -137,6 +153,7 @@ class JobOptions:
         return [simulation.size_for(what, None) if isinstance(what, Plan) else size_or_default(None, blocks)]
 
 
+_ADAPT = ("same", "auto", "no")
 _BEYOND_BOUND = 1.1
 """Runs that reach more than this part of the bound show that the network is faster than it is said to be."""
 
@@ -195,7 +212,7 @@ def run(
         engine = all_or_none(joined, lambda: engine_maker(job.transport, joined))
         if discovers:
             runs.check_alike(joined, job, read, asked)  # before anything is measured
-            read = discovering.network(joined)
+            job, read = job_options.on_discovered(job, discovering.found(joined))
         follow = iter if joined.rank else measuring
         rows = runs.among_processes(joined, job, read, asked, engine, follow, discovers or not is_local)
         if joined.rank and any(row["wrong"] for row in rows):
@@ -210,7 +227,7 @@ def run(
             prepare()  # refuses mistakes before any process starts
         rows = among_workers(work, workers, without_local(sys.argv[1:]))
     if rows is not None:
-        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows), job_options.trace)
+        _show(rows, as_json, _notes(prepare()[1], job_options, is_local, rows, discovering), job_options.trace)
         raise typer.Exit(int(any(row["wrong"] for row in rows)))
 
 
@@ -256,6 +273,8 @@ def _job(
     ranks = None if network is None else network.ranks
     blocks = None if asked["blocks"] is None else read_blocks(asked["blocks"], ranks)
     is_between_processes = discovers and workers.local is not None and options.transport is None
+    transport = choose_transport("tcp" if is_between_processes else options.transport, workers.local is not None)
+    is_plain = asked["collective"] == "all-reduce" and options.trace is None
     job = Job(
         sizes_bytes=tuple(options.sizes_for(read, blocks)),
         collective=asked["collective"],
@@ -266,8 +285,8 @@ def _job(
         blocks=None if blocks is None else tuple(map(tuple, blocks.tolist())),
         iterations=options.iters,
         warmup=options.warmup,
-        transport=choose_transport("tcp" if is_between_processes else options.transport, workers.local is not None),
-        adapt="auto" if options.adapt == "auto" else options.adapt is not None,
+        transport=transport,
+        adapt=options.adapts(discovers and transport == "tcp" and is_plain),
         learn=None if options.learn is None else str(options.learn),
         streams=options.streams,
         discover=discovers,
@@ -300,7 +319,13 @@ def _read(source: str | None, planning: list[str], network: NetworkOptions) -> P
     return load_plan(source) if is_plan else network.load(source)
 
 
-def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, rows: Sequence[Mapping[str, Any]]) -> str:
+def _notes(
+    read: Plan | Topology | None,
+    options: JobOptions,
+    is_local: bool,
+    rows: Sequence[Mapping[str, Any]],
+    discovering: DiscoverOptions,
+) -> str:
     """Return the notes below the table of these rows."""
     note = ""
     if isinstance(read, Plan) and options.size is None and options.sizes is None:
@@ -314,7 +339,11 @@ def _notes(read: Plan | Topology | None, options: JobOptions, is_local: bool, ro
                 f"{row['algorithm']} ranks add up by themselves; name another algorithm, for example multitree"
             )
     if any((row["bound_fraction"] or 0) > _BEYOND_BOUND for row in rows):
-        note += "\n# faster than the given network allows: measure it with treefold probe"
+        slow = "the given network allows: measure it with treefold probe"
+        if discovering.is_on:
+            where = discovering.file or "the cache"
+            slow = f"the network in {where} allows: delete that file to measure anew, with more --probe-seconds"
+        note += f"\n# faster than {slow}"
     if options.trace is not None:
         median_s = rows[-1]["median_time_s"]
         note += f"\n# {options.trace} has the transfers of the run with the median time, {median_s * 1e6:.2f} us"

@@ -34,6 +34,7 @@ _FLAGS = {
 }
 """The options of parameters that are no field of `TrainingOptions`, which knows its own."""
 _PHRASES = {
+    r"\badapt=False\b": "--adapt no",
     r"\bis_whole=True\b": "--all",
     r"\bas_dict\(\)": "--json",
     r"\bset latency_s\b": "set --latency",

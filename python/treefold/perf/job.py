@@ -34,16 +34,16 @@ class Job:
     transport: str = "tcp"
     blocks: tuple[tuple[int, ...], ...] | None = None
     """The sizes of the blocks of an all-to-all, a row for each rank of the plan; None if they are equal."""
+    discover: bool = False
+    """Whether the workers measure their network first, or use what they measured before."""
+    trace: str | None = None
+    """The file to which worker 0 writes when the messages left and came; None if that is not recorded."""
     adapt: bool | str = False
     """Whether the plan follows links that change or die, as `runtime.join` takes it."""
     learn: str | None = None
     """The file to which worker 0 writes what it learns about the network, as `runtime.join` takes it."""
     streams: int | None = None
     """How many TCP streams side by side join two workers; None for as many as their line needs."""
-    discover: bool = False
-    """Whether the workers measure their network first, or use what they measured before."""
-    trace: str | None = None
-    """The file to which worker 0 writes when the messages left and came; None if that is not recorded."""
 
     @property
     def connections(self) -> Connections:
@@ -126,4 +126,5 @@ class Job:
         who = f"{ranks} ranks" if ranks > 1 else "a rank"
         take = "take" if ranks > 1 else "takes"
         what = f"{_core.format_size(size_bytes)} for {who} on this machine {take}"
-        memory.check(what, ranks * size_bytes * (2 if has_copy else 1), SMALLER)
+        remedy = f"{SMALLER}, or take adapt=False, which keeps no copies" if self.adapt else SMALLER
+        memory.check(what, ranks * size_bytes * (2 if has_copy else 1), remedy)

@@ -8,6 +8,22 @@ from treefold.importers import Document
 from treefold.rendezvous import validation
 
 
+class BudgetError(TreefoldError):
+    """The settings allow too few seconds or bytes for what is to be measured."""
+
+    def __init__(self, setting: str, problem: str, remedy: str) -> None:
+        """Say the problem, and the remedy for callers who give `Settings`; those with options of their own say others.
+
+        Args:
+            setting: The field of `Settings` that is too small.
+            problem: Its value, and what it is too small for.
+            remedy: The advice.
+
+        """
+        super().__init__(f"{problem}; {remedy}")
+        self.setting, self.problem = setting, problem
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a probe; all workers use those of worker 0.

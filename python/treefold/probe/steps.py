@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from treefold._core import format_size
-from treefold.errors import TreefoldError
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, expected_together, sent_bytes
-from treefold.probe.settings import Settings
+from treefold.probe.settings import BudgetError, Settings
 
 _TRANSFER_S = 1.0
 _LEAST_TRANSFER_S, _MOST_TRANSFER_S = 0.1, 5.0
@@ -87,7 +86,7 @@ def budget(settings: Settings, steps: list[Step], tests: int) -> Budget:
     Where the settings allow too few seconds or bytes for these tests, the steps get all of them.
 
     Raises:
-        TreefoldError: If the settings allow too few seconds or bytes for the steps.
+        BudgetError: If the settings allow too few seconds or bytes for the steps.
 
     """
     count, trips_s = most_transfers(steps), _trips_s(steps)
@@ -98,10 +97,13 @@ def budget(settings: Settings, steps: list[Step], tests: int) -> Budget:
         least_s = math.ceil(10 * (trips_s + _LEAST_TRANSFER_S * count)) / 10
         what = f"{count} transfers and the round trips, which take at least {least_s:.1f} s"
         problem = f"{settings.seconds:g} s are too short for {what}"
-        raise TreefoldError(f"{problem}; allow more seconds, or take parallel=True, or list only the direct links")
+        faster = ["take parallel=True"] * (not settings.parallel) + ["list only the direct links"] * (
+            not settings.links
+        )
+        raise BudgetError("seconds", problem, ", or ".join(["allow more seconds", *faster]))
     if settings.most_bytes < count << 20:
         problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"
-        raise TreefoldError(f"{problem}; allow at least most_bytes={count << 20}")
+        raise BudgetError("most_bytes", problem, f"allow at least most_bytes={count << 20}")
     most_bytes = max(settings.most_bytes // (count + tests), min(settings.most_bytes // count, 1 << 20))
     return Budget(min(seconds, _MOST_TRANSFER_S), most_bytes)
 

@@ -5,14 +5,16 @@ They are given to a group (`pg_options`), else to `configure`, else they come fr
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
 from treefold import checks
-from treefold._core import Plan, Topology, parse_size
+from treefold._core import Plan, Topology, parse_size, parse_time
 from treefold.checks import guess
 from treefold.environment import switch, value
 from treefold.errors import TreefoldError
+from treefold.probe.settings import Settings
 from treefold.runtime.adaptive import check_adapt
 from treefold.runtime.arrays import WIRE_TYPES
 from treefold.text import message
@@ -75,6 +77,12 @@ class Options:
     wraps: str | None = None
     """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
     and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
+    probe_seconds: float | None = None
+    """The approximate time for which `discover` measures, in seconds, as `seconds` of `treefold.probe.Settings`. Its
+    variable is TREEFOLD_PROBE_SECONDS, which may have a unit, such as `90s`."""
+    probe_bytes: int | str | None = None
+    """The maximum traffic of all ranks together while `discover` measures: by default 64 GiB. It may be a text with a
+    unit, and becomes a number. Its variable is TREEFOLD_PROBE_BYTES."""
 
     def __post_init__(self) -> None:
         least = parse_size(self.least_bytes) if isinstance(self.least_bytes, str) else self.least_bytes
@@ -96,11 +104,31 @@ class Options:
             raise TreefoldError("a plan and a topology were given; a plan holds its topology, so give one of the two")
         if self.discovers and self.discovered_file == "":
             raise TreefoldError("topology 'discover:' names no file; write discover:net.json, or discover alone")
+        self._check_probe()
+
+    def _check_probe(self) -> None:
+        """Check how much `discover` may take."""
+        for name, given in (("probe_seconds", self.probe_seconds), ("probe_bytes", self.probe_bytes)):
+            if given is not None and not self.discovers:
+                raise TreefoldError(
+                    f"{name} {checks.shown(given)}: only discover measures; drop it (TREEFOLD_{name.upper()}), or give "
+                    "topology='discover' (TREEFOLD_TOPOLOGY)"
+                )
+        if self.probe_seconds is not None and checks.number("probe_seconds", self.probe_seconds, "seconds") <= 0:
+            raise TreefoldError(f"probe_seconds {checks.shown(self.probe_seconds)}: must be above 0, for example 30")
+        if self.probe_bytes is not None:
+            most = parse_size(self.probe_bytes) if isinstance(self.probe_bytes, str) else self.probe_bytes
+            object.__setattr__(self, "probe_bytes", checks.whole("probe_bytes", most, 1, _MOST_BYTES))
 
     @property
     def discovers(self) -> bool:
         """Tell whether the ranks measure their network, or use what they measured before."""
         return isinstance(self.topology, str) and self.topology.partition(":")[0] == _DISCOVER
+
+    @property
+    def probe(self) -> Settings:
+        """The settings with which the ranks measure their network."""
+        return Settings(self.probe_seconds, Settings.most_bytes if self.probe_bytes is None else int(self.probe_bytes))
 
     @property
     def discovered_file(self) -> str | None:
@@ -157,6 +185,13 @@ def _read(option: str, variable: str, text: str) -> Any:
         raise TreefoldError(message(variable, str(error))) from None
 
 
+def _seconds(text: str) -> float:
+    """Return a time in seconds: a number of them, or a text with a unit."""
+    with suppress(ValueError):
+        return float(text)
+    return parse_time(text)
+
+
 def _adapt(text: str) -> bool | str:
     """Return what TREEFOLD_ADAPT says."""
     return "auto" if text.lower() == "auto" else _switch(text, "auto")
@@ -181,5 +216,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "wire": ("TREEFOLD_WIRE", lambda text: checks.name("wire type", text, WIRE_TYPES)),
     "error_feedback": ("TREEFOLD_ERROR_FEEDBACK", _switch),
     "wraps": ("TREEFOLD_WRAPS", str),
+    "probe_seconds": ("TREEFOLD_PROBE_SECONDS", _seconds),
+    "probe_bytes": ("TREEFOLD_PROBE_BYTES", parse_size),
 }
 """The variable of each option, and how its text is read."""

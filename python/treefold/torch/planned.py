@@ -21,6 +21,7 @@ from treefold.errors import MisfitError, TreefoldError
 from treefold.files.plans import load_plan
 from treefold.networks import topology
 from treefold.probe import discover
+from treefold.probe.settings import BudgetError
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
@@ -198,12 +199,17 @@ class PlannedCalls:
         return join(self._meeting, plan, named, connections=connections, adapt=self._adapt, wire=wire)
 
     def _discovered(self) -> Topology:
-        """Measure the network together with the other ranks, or use what they measured before."""
+        """Measure the network together with the other ranks, or use what they measured before; rank 0 tells of it."""
 
         def say(line: str) -> None:
-            report_once(line, f"treefold: {line}", is_reporter=True, is_good=True)
+            report_once(line, f"treefold: {line}", is_reporter=self._members.rank == 0, is_good=True)
 
-        network = discover(self._meeting, self.options.discovered_file, say=say)
+        options = self.options
+        try:
+            network = discover(self._meeting, options.discovered_file, options.probe, say, say)
+        except BudgetError as error:
+            option = "probe_seconds" if error.setting == "seconds" else "probe_bytes"
+            raise TreefoldError(f"{error.problem}; allow more {option} (TREEFOLD_{option.upper()})") from None
         if self._members.are_all:
             _of_all_ranks[self] = network
         return network
