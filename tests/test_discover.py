@@ -140,6 +140,29 @@ def test_too_few_seconds_are_refused_and_leave_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_cannot_be_written_any_more_ends_the_probe_on_every_worker_at_once(tmp_path):
+    (folder := tmp_path / "folder").mkdir()
+    begun = []
+
+    def say_and_remove(line):
+        begun.append(time.perf_counter())
+        folder.rmdir()
+
+    errors = [None] * 3
+
+    def work(place):
+        try:
+            probe.discover(place, folder / "net.json", QUICK, say_and_remove)
+        except TreefoldError as error:
+            errors[place.rank] = str(error)
+
+    places = rendezvous.local(3)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, places))
+    assert time.perf_counter() - begun[0] < 20
+    assert len(set(errors)) == 1 and "there is no folder 'folder'; create it first" in errors[0]
+
+
 # treefold run --discover
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from treefold.discovery import hints, planned
 from treefold.discovery.explain import explain
-from treefold.discovery.groups import Shared, caps, settled, support, supported
+from treefold.discovery.groups import Shared, caps, same, settled, support, supported
 from treefold.discovery.mixtures import Hull
 from treefold.discovery.model import Group, Model, group_name
 from treefold.discovery.observations import Evidence, Mask, Observation, Pair, Vector
@@ -76,18 +76,25 @@ class Beliefs:
         self._parts: Vector = np.zeros(0)
         self._ceiling: Vector = np.full(len(self.evidence.pairs), np.inf)
         self.groups = settled(self.evidence, self._hinted())
+        self._caps_before: list[Shared] = []
 
     def _hinted(self) -> list[Shared]:
         known, evidence = self._knowledge, self.evidence
         found = [*hints.of_hops(evidence, known.hops), *hints.of_subnets(evidence, known.addresses)]
         return found + (hints.of_latencies(evidence, known.latency_s) if known.trusts_latency else [])
 
+    def _caps(self) -> list[Shared]:
+        """Return the workers' caps: those that tests show, and those before that none refutes."""
+        shown = caps(self.evidence)
+        before = settled(self.evidence, self._caps_before)
+        return shown + [each for each in before if not any(same(each, other) for other in shown)]
+
     # What follows.
 
     def plan(self, uses_groups: bool = True) -> Planned:
         """Return a plan with all that is believed, or with pairs and the workers' caps only."""
         capacity_Bps = np.minimum(self.evidence.alone_Bps, self._ceiling)
-        groups = caps(self.evidence) + (self.groups if uses_groups else [])
+        groups = self._caps() + (self.groups if uses_groups else [])
         return planned.nearest(self.evidence, capacity_Bps, groups, self._length)
 
     @property
@@ -98,7 +105,7 @@ class Beliefs:
 
     def most_Bps(self) -> float:
         """Return the rate that no plan beats as far as is certain: by pairs, workers and confirmed groups."""
-        certain = caps(self.evidence) + [group for group in self.groups if group.confirmed]
+        certain = self._caps() + [group for group in self.groups if group.confirmed]
         return planned.bound(self.evidence, self.evidence.alone_Bps, certain)[0]
 
     def has_enough(self, rate_Bps: float) -> bool:
@@ -138,8 +145,11 @@ class Beliefs:
             self.best, self.is_tested, self._parts = Planned(rate_Bps, capacity_Bps), False, parts
 
     def doubt(self) -> None:
-        """Forget the tests of which the best mixture was made, and all before: they are not true any more."""
-        parts = self._parts
+        """Forget the tests of which the best mixture was made, and all before: they are not true any more.
+
+        The workers' caps stay until a test refutes them, as nothing measures them again.
+        """
+        self._caps_before, parts = self._caps(), self._parts
         newest = max(np.flatnonzero(parts > _SMALL), default=-1)
         self.evidence.forget(np.arange(len(self.evidence.got_Bps)) <= newest)
         self.groups = settled(self.evidence, self._hinted())
@@ -152,7 +162,7 @@ class Beliefs:
 
     def explain(self) -> bool:
         """Add groups that explain what fell short in all tests; return whether there are any."""
-        found = explain(self.evidence, [*caps(self.evidence), *self.groups])
+        found = explain(self.evidence, [*self._caps(), *self.groups])
         self.groups = [*self.groups, *found]
         return bool(found)
 
@@ -175,7 +185,7 @@ class Beliefs:
     def model_of(self, carried_Bps: Vector) -> Model:
         """Return the model with other rates that pairs should carry at once."""
         evidence = self.evidence
-        groups = self.named([*caps(evidence), *self.groups])
+        groups = self.named([*self._caps(), *self.groups])
         alone, carried = evidence.by_pair(evidence.alone_Bps), evidence.by_pair(carried_Bps)
         return Model(self._names, alone, groups, carried, self._knowledge.latency_s)
 

@@ -12,9 +12,9 @@ import math
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -23,13 +23,15 @@ from treefold.errors import PeerError, TreefoldError
 from treefold.probe import lines, refining, streams, transfers
 from treefold.probe import settings as probe_settings
 from treefold.probe.connections import Connected, agree, close_all, connect, connect_pairs
+from treefold.probe.limits import Limits, bytes_of_test, limits
 from treefold.probe.links import directed_links
 from treefold.probe.names import distinct_names, own_name
-from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try, outcome_of
 from treefold.probe.settings import Settings
-from treefold.probe.steps import Budget, Step, budget, cost, limits, matchings, most_transfers, pairs_of, steps_of
+from treefold.probe.steps import Budget, Step, budget, cost, matchings, pairs_of, steps_of, time_for_tests_s
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
+from treefold.report.measured import outcome_line
 from treefold.runtime.streams import granted_bytes
 from treefold.text import some
 
@@ -40,16 +42,12 @@ _PARTS, _PART_TRIPS = 7, 5
 
 _TESTS = 16
 """Seconds and bytes are shared out as if so many tests of many pairs at once followed; there may be more."""
-_MOST_S = 60.0
-"""Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
 
 _WARM, _WARM_TRIPS, _MOST_WARM = 0.4, 10, 0.7
 """A transfer of several pairs at once begins with such a part of its time that does not count.
 
 It is so many round trips if these are longer, but no more than the last part.
 """
-_LONGER_S = 0.15
-"""There every source sends for longer, so that all send until the last of them is no longer measured."""
 
 LEAST_TIMEOUT_S = 30.0
 """Give the rendezvous at least this timeout, in seconds.
@@ -60,6 +58,9 @@ The other workers wait while a pair learns that its connection is dead. `treefol
 
 CAPPED = 0.85
 """A node is capped if its partners together get less than this part of the sum of what each gets alone."""
+
+Networks = Generator[None, TreefoldError | None, None]
+"""Steps at each of which there is a network to keep; each is sent the error of keeping it."""
 
 Track = Callable[[Sequence[Step]], Iterable[Step]]
 """A function that passes the steps on, and may show how far they are."""
@@ -72,7 +73,7 @@ _INTRODUCTION: dict[str, validation.Schema] = {
     "number": challenge.is_number,
     "granted_bytes": validation.is_amount,
 }
-_REPORTS = {"trips": (4, 4), "pair": (2, 2), "egress": (0, 1), "ingress": (0, 1), "together": (0, 1), "offer": (0, 1)}
+_REPORTS = {"trips": (4, 4), "pair": (3, 1), "egress": (0, 1), "ingress": (0, 1), "together": (0, 1), "offer": (0, 1)}
 """How many values a pair's source reports of a step of each kind, and how many its target."""
 
 
@@ -126,38 +127,61 @@ def measure(
             steps = steps_of(matchings(pairs_of(links), len(workers), agreed.parallel), links, len(workers))
             measured, most = _budgeted(agreed, steps, workers)
             announce(cost(measured, pairs_of(links), steps, most.seconds))
+            if tests := None if meeting.rank else outcome_of(measured):
+                announce(outcome_line(tests))
             _prepare(connected)
             for step in track(steps):
                 _take(step, meeting, connected, measured)
                 _take_again(step, meeting, listener, connected, measured)
-            for _ in _refined(meeting, connected, measured, most, announce):
-                keep(measured)
+            _keep_each(_refined(meeting, connected, measured, most, announce), measured, keep)
         finally:
             close_all(connected.sockets)
     return measured
 
 
 def _budgeted(settings: Settings, steps: list[Step], workers: list[dict[str, Any]]) -> tuple[Measurements, Budget]:
-    """Return measurements that know what a transfer may take, and what all tests of many pairs at once may take."""
+    """Return measurements that know what a transfer may take, and what the tests of many pairs at once may take.
+
+    These have seconds of their own, and the bytes of the whole probe.
+    """
     tests = _TESTS if refining.is_worth_while(workers, settings) else 0
     measured = Measurements(workers, *budget(settings, steps, tests))
-    seconds = _MOST_S if settings.seconds is None and tests else tests * measured.transfer_s
-    left = settings.most_bytes - most_transfers(steps) * measured.most_transfer_bytes
-    return measured, Budget(seconds, left)
+    seconds = time_for_tests_s(settings, measured, steps) if tests else 0.0
+    measured.outcome = None if seconds else refining.untaken(workers, settings)
+    return measured, Budget(seconds, settings.most_bytes)
 
 
 def _refined(
     meeting: Rendezvous, connected: Connected, measured: Measurements, most: Budget, announce: Callable[[str], None]
-) -> Iterator[None]:
+) -> Networks:
     """Take tests of many pairs at once, if there is time for them; on worker 0, each step is a network so far."""
-    if not meeting.rank:
-        yield
+    yield from _so_far(meeting)
     if most.seconds:
-        take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
+        take = partial(_offer, meeting=meeting, connected=connected, measured=measured, most_bytes=most.most_bytes)
         yield from refining.refine(meeting, measured, take, most, announce)
         # The last test belongs to no round, and may still have changed the model.
-        if not meeting.rank:
-            yield
+        yield from _so_far(meeting)
+
+
+def _so_far(meeting: Rendezvous) -> Networks:
+    """Let worker 0 keep the network so far; if it cannot, all workers learn why."""
+    error = None
+    if not meeting.rank:
+        error = yield
+    agree(meeting, error, {})
+
+
+def _keep_each(networks: Networks, measured: Measurements, keep: Callable[[Measurements], None]) -> None:
+    """Keep the measurements at each step; an error goes back, so that the next exchange tells it to all workers."""
+    error = None
+    with suppress(StopIteration):
+        next(networks)
+        while True:
+            try:
+                keep(measured)
+            except TreefoldError as problem:
+                error = problem
+            networks.send(error)
 
 
 def _prepare(connected: Connected) -> None:
@@ -248,8 +272,8 @@ def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measu
         return
     if step.kind == "pair":
         for pair in step.pairs:
-            rate_Bps, sent_bytes = values[pair]
-            tried = Try(rate_Bps, round(sent_bytes), *values[pair[::-1]])
+            loaded_s, retransmitted, sent_bytes = values[pair[::-1]]
+            tried = Try(values[pair][0], round(sent_bytes), loaded_s, retransmitted)
             measured.tries.setdefault(pair, {})[step.streams] = tried
             streams.settle(measured, pair)
         return
@@ -267,22 +291,33 @@ def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measu
 def _reported(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> dict[Pair, list[float]]:
     """Do this worker's part of a step; return what all workers measured."""
     own, error = _own_part(step, meeting.rank, connected, measured)
-    reports = agree(
-        meeting, error, {"results": [_is_report]}, results=[[*pair, *values] for pair, values in own.items()]
-    )
+    outgoing = [pair for pair in own if step.kind != "trips" and pair[SOURCE] == meeting.rank]
+    sent_bytes = round(sum(own[pair][-1] for pair in outgoing))
+    results = [
+        [*_report_key(step, pair, meeting.rank), *values]
+        for pair, values in own.items()
+        if _REPORTS[step.kind][pair.index(meeting.rank)]
+    ]
+    schema: dict[str, validation.Schema] = {"results": [_is_report], "sent_bytes": validation.is_count}
+    reports = agree(meeting, error, schema, results=results, sent_bytes=sent_bytes)
+    measured.sent_bytes += sum(report["sent_bytes"] for report in reports)
     return _values(step, reports)
 
 
 def _offer(
-    offered_Bps: Mapping[Pair, float], *, meeting: Rendezvous, connected: Connected, measured: Measurements
+    offered_Bps: Mapping[Pair, float],
+    *,
+    meeting: Rendezvous,
+    connected: Connected,
+    measured: Measurements,
+    most_bytes: int,
 ) -> dict[Pair, float]:
     """Offer these rates to pairs, as all workers do; return what each pair got."""
-    step = Step("offer", sorted(offered_Bps), offered_Bps=offered_Bps)
+    allowed = bytes_of_test(offered_Bps, measured, most_bytes - measured.sent_bytes)
+    step = Step("offer", sorted(offered_Bps), offered_Bps=offered_Bps, most_bytes=allowed)
     values = _reported(step, meeting, connected, measured)
-    rates = {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
     measured.tests += 1
-    measured.tested_bytes += round(limits(step, measured).seconds * sum(rates.values()))
-    return rates
+    return {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
 
 
 def _is_report(value: Any) -> bool:
@@ -325,12 +360,13 @@ def _own_part(
 ) -> tuple[dict[Pair, list[float]], TreefoldError | None]:
     """Return what this worker measured, by pair, and its first error."""
     own = [pair for pair in step.pairs if rank in pair]
+    most = limits(step, measured)
     errors: list[str] = []
 
     def part(pair: Pair) -> list[float]:
         other = pair[TARGET] if pair[SOURCE] == rank else pair[SOURCE]
         try:
-            return _transfer(step, pair, rank, connected.sockets[other], measured)
+            return _transfer(step, pair, rank, connected.sockets[other], measured, most)
         except (OSError, EOFError) as error:
             names = [f"worker {each} ({measured.workers[each]['name']})" for each in (rank, other)]
             errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
@@ -341,12 +377,12 @@ def _own_part(
     else:
         with ThreadPoolExecutor(len(own)) as pool:
             results = list(pool.map(part, own))
-    by_pair = {_report_key(step, pair, rank): values for pair, values in zip(own, results, strict=True) if values}
+    by_pair = {pair: values for pair, values in zip(own, results, strict=True) if values}
     return by_pair, PeerError(errors[0]) if errors else None
 
 
 def _transfer(
-    step: Step, pair: Pair, rank: int, sockets: Mapping[int, socket.socket], measured: Measurements
+    step: Step, pair: Pair, rank: int, sockets: Mapping[int, socket.socket], measured: Measurements, most: Limits
 ) -> list[float]:
     """Do this worker's end of a pair's transfer; return what it measured."""
     if step.kind == "trips":
@@ -355,22 +391,21 @@ def _transfer(
     count = step.streams if is_alone else measured.streams[pair]
     side_by_side = [sockets[number] for number in range(1, count + 1)]
     echo = sockets[lines.ECHO] if is_alone else None
-    seconds, most_bytes = limits(step, measured)
     if pair[SOURCE] == rank:
         rate_Bps = step.offered_Bps.get(pair, math.inf)
-        sent = lines.send(side_by_side, echo, seconds + (0.0 if is_alone else _LONGER_S), most_bytes, rate_Bps)
-        return list(sent) if is_alone else []
+        sent = lines.send(side_by_side, echo, most.seconds + most.longer_s, most.most_bytes[pair], rate_Bps)
+        return list(sent) if is_alone else [sent.sent_bytes]
     start = time.perf_counter()
     samples = lines.receive(side_by_side, echo)
     round_trip_s = measured.trips[min(pair), max(pair)].least_s
     if not is_alone:
         # Rates of one window add up: all pairs leave out as much of its beginning as the longest line needs.
         longest_s = max(measured.trips[min(each), max(each)].least_s for each in step.pairs)
-        warm_s = min(max(_WARM * seconds, _WARM_TRIPS * longest_s), _MOST_WARM * seconds)
-        return [transfers.rate_between(samples, start + warm_s, start + seconds)]
+        warm_s = min(max(_WARM * most.seconds, _WARM_TRIPS * longest_s), _MOST_WARM * most.seconds)
+        return [transfers.rate_between(samples, start, warm_s, start + most.seconds)]
     # What was lost comes a round trip later, with all that came meanwhile: such a burst must not fill a part.
-    parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS)
-    return [transfers.steady_rate(samples, seconds, round_trip_s, parts), samples[-1][1]]
+    parts = min(max(int(most.seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS)
+    return [transfers.steady_rate(samples, most.seconds, round_trip_s, parts)]
 
 
 def _trips(connection: socket.socket, is_first: bool) -> list[float]:
