@@ -150,6 +150,24 @@ def test_an_error_of_one_test_reaches_all_workers():
         refined(take=fails)
 
 
+def test_workers_in_one_subnet_are_a_hint_for_the_tests():
+    measured = measurements()
+    measured.at_once = []
+    assert refining._refinement(measured, []).model.groups == ()
+    for rank, worker in enumerate(measured.workers):
+        worker["address"] = f"192.0.2.{rank}" if rank < 2 else f"198.51.100.{rank}"
+    names = {group.name for group in refining._refinement(measured, []).model.groups}
+    assert names == {"w0 + w1 egress", "w2 + w3 egress"}, "what one sends, the other receives"
+
+
+def test_so_many_workers_are_not_tested_and_a_line_says_so():
+    many = [{"name": str(rank)} for rank in range(refining.MOST_WORKERS + 1)]
+    assert not refining.is_worth_while(many, Settings()) and refining.is_worth_while(many[1:], Settings())
+    outcome = refining.untaken(many, Settings())
+    assert outcome.ended_by == "workers" and refining.untaken(many[:2], Settings()) is None
+    assert "there are too many workers" in outcome_line({"count": 0, **outcome.__dict__})
+
+
 def test_two_workers_and_listed_links_have_nothing_to_refine():
     three = [{"name": str(rank)} for rank in range(3)]
     assert refining.is_worth_while(three, Settings())
