@@ -31,7 +31,7 @@ Take = Callable[[Mapping[Pair, float]], dict[Pair, float]]
 
 MOST_TESTS = 60
 MOST_WORKERS = 40
-"""With so many workers, a plan of what to test takes 8 seconds, while all others wait; with 64 it takes 20."""
+"""The plan of a test takes up to 5 seconds with so many workers, while all others wait; with 64 it takes 20."""
 _ROUTES_S, _ROUTES_PART = 2.5, 0.25
 """Routers are asked for so long, but no longer than this part of the time."""
 _NOISE = 0.02

@@ -13,6 +13,8 @@ from treefold.importers.document import make_shared
 from treefold.probe.links import UNKNOWN_BPS
 from treefold.probe.results import Measurements, Pair
 
+_DIGITS = 4
+"""A measurement is worth so many digits."""
 _NO_CAP = " (as told)"
 """What follows the name of a capacity that has the name of a node's cap and is none."""
 
@@ -66,7 +68,8 @@ def _width_Bps(
     pairs = pairs_of.get(shared["name"], [])
     alone_Bps = [measured.rates[pair] for pair in pairs]
     at_once_Bps = [sum(rates.get(pair, 0.0) for pair in pairs) for rates in measured.at_once]
-    width_Bps = max([shared["bandwidth_Bps"], *alone_Bps, *at_once_Bps])
+    measured_Bps = float(f"{max([0.0, *alone_Bps, *at_once_Bps]):.{_DIGITS}g}")
+    width_Bps = max(float(shared["bandwidth_Bps"]), measured_Bps)
     return width_Bps if limits(width_Bps, sum(alone_Bps)) else None
 
 
