@@ -192,3 +192,17 @@ def test_an_error_of_worker_0_between_tests_reaches_all_workers_at_once(monkeypa
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(work, rendezvous.local(WORKERS)))
     assert len(errors) == WORKERS and time.perf_counter() - begun < 10
+
+
+def test_an_error_of_keeping_a_round_ends_the_tests_on_all_workers_at_once():
+    def work(meeting):
+        rounds = refining.refine(meeting, measurements(), carried, AMPLE, lambda line: None)
+        with pytest.raises(treefold.TreefoldError, match="the disk is full"):
+            next(rounds)
+            rounds.send(treefold.TreefoldError("the disk is full"))
+        return meeting.rank
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        assert list(pool.map(work, rendezvous.local(WORKERS))) == [*range(WORKERS)]
+    assert time.perf_counter() - begun < 10
