@@ -1,5 +1,8 @@
 """The parts of discovery: games against an oracle, mixtures, explanations, hints, and the documents of models."""
 
+import tracemalloc
+from itertools import combinations
+
 import highspy
 import numpy as np
 import pytest
@@ -117,6 +120,56 @@ def test_latencies_that_add_up_say_which_pairs_lead_over_others():
     assert of_latencies(evidence(), dict.fromkeys(PAIRS, 1e-2)) == []
 
 
+def starred(ranks, most_Bps, tests=0):
+    """The evidence of workers that send and receive no more than a cap each, and of some random tests."""
+    random = np.random.default_rng(1)
+    pairs = [(source, target) for source in range(ranks) for target in range(ranks) if source != target]
+    found = Evidence(dict.fromkeys(pairs, most_Bps / 3))
+    for end in (0, 1):
+        for rank in range(ranks):
+            star = [pair for pair in pairs if pair[end] == rank]
+            got = {pair: most_Bps / (ranks - 1) * random.uniform(0.98, 1.02) for pair in star}
+            found.add(Observation(dict.fromkeys(star, UNLIMITED), got))
+    for _ in range(tests):
+        got = {pair: most_Bps / ranks * random.uniform(0.1, 1.0) for pair in pairs if random.random() < 0.4}
+        found.add(Observation(dict.fromkeys(got, UNLIMITED), got))
+    return found
+
+
+def test_cuts_are_all_sets_of_few_workers_whose_fullest_tests_agree():
+    found = starred(9, 3e8, tests=8)
+    expected = {}
+    for size in range(1, 5):
+        for inside in combinations(range(9), size):
+            for ends in ((found.source, found.target), (found.target, found.source)):
+                mask = np.isin(ends[0], inside) & ~np.isin(ends[1], inside)
+                rates = found.got_Bps @ mask
+                tests = np.argsort(-rates, kind="stable")[:4]
+                active = mask & (found.got_Bps[tests] > 0)
+                if (
+                    rates[tests[-1]] >= 0.9 * rates[tests[0]]
+                    and (found.short[tests] & active).sum() >= 0.6 * active.sum()
+                ):
+                    expected[mask.tobytes()] = rates[tests].mean()
+    assert {each.mask.tobytes(): pytest.approx(each.capacity_Bps) for each in cuts(found)} == expected != {}
+
+
+@pytest.mark.parametrize("ranks", [36, 48])
+def test_cuts_of_many_workers_take_little_memory(ranks):
+    found = starred(ranks, 3e8)
+    tracemalloc.start()
+    many = cuts(found)
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most_bytes < 200 << 20
+    assert len(many) <= 2000
+    assert many or ranks > 36, "sets of four agree"
+
+
+def test_cuts_of_too_few_tests_are_none():
+    assert cuts(evidence()) == []
+
+
 def test_hops_and_subnets_are_sets_whose_capacity_is_still_to_be_measured():
     [hop] = of_hops(evidence(), [[(0, 1), (0, 2)], [(0, 2), (0, 1)], [(3, 1)]])
     assert hop.fixed
@@ -125,6 +178,7 @@ def test_hops_and_subnets_are_sets_whose_capacity_is_still_to_be_measured():
     leaving, entering = (set(evidence().members(each.mask)) for each in of_subnets(evidence(), addresses))
     assert leaving == {(0, 2), (0, 3), (1, 2), (1, 3)}
     assert entering == {(2, 0), (2, 1), (3, 0), (3, 1)}
+    assert not any(each.fixed for each in of_subnets(evidence(), addresses)), "a cloud's subnet shares nothing"
 
 
 @pytest.mark.parametrize(

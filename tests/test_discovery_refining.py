@@ -12,6 +12,7 @@ from bench.discovery import networks
 from bench.discovery.trials import discovered, optimum_Bps, probed
 from bench.discovery.truth import Truth, measured, pairs_of, reached_Bps, shares
 from treefold.discovery import UNLIMITED, Knowledge, Observation, Refinement, planned
+from treefold.discovery.beliefs import Beliefs
 from treefold.discovery.observations import Evidence
 
 
@@ -53,6 +54,39 @@ def reached(truth, refinement):
     carried = np.array([rates.get(pair, 0.0) for pair in truth.pairs])
     evidence = Evidence(dict.fromkeys(truth.pairs, 1.0))
     return reached_Bps(truth, *planned.best(evidence, carried, [])) / optimum_Bps(truth)
+
+
+SUBNETS = {rank: f"10.0.{rank // 3}.{rank + 1}" for rank in range(6)}
+
+
+def test_equal_subnets_hint_at_what_their_workers_share():
+    truth = dumbbell()
+    by_subnets, alone = refined(truth, addresses=SUBNETS), refined(truth)
+    assert by_subnets.proven and reached(truth, by_subnets) >= 0.9
+    assert by_subnets.made < alone.made
+    assert {group.name for group in by_subnets.model.groups} >= {"0 + 1 + 2 egress", "3 + 4 + 5 egress"}
+
+
+def test_a_hint_of_subnets_that_a_test_refutes_is_dropped_and_costs_no_rate():
+    # Between the sites nothing is narrow, but they carried little when all sent at once.
+    wide = replace(dumbbell(), capacity_Bps=np.array([3e8, 3e8, *[1e8] * 12]))
+    alone, observations = probed(wide, np.random.default_rng(0))
+    between = [pair for pair in wide.pairs if pair[0] // 3 != pair[1] // 3]
+    less = dict(observations[-1].got_Bps) | {pair: 0.3 * observations[-1].got_Bps[pair] for pair in between}
+    before = [*observations[:-1], Observation(observations[-1].offered_Bps, less)]
+    beliefs = Beliefs(alone, Knowledge(before[-1:], addresses=SUBNETS))
+    assert [group.mask.sum() for group in beliefs.groups] == [9, 9]
+    offered = dict.fromkeys(between, UNLIMITED)
+    beliefs.see(Observation(offered, measured(wide, offered, np.random.default_rng(1))))
+    assert beliefs.groups == []
+    assert reached(wide, refined(wide, addresses=SUBNETS)) >= 0.9
+
+
+@pytest.mark.parametrize("addresses", [dict.fromkeys(range(6), "127.0.0.1"), dict.fromkeys(range(6), "::1"), {}])
+def test_workers_of_one_machine_get_no_hint(addresses):
+    alone, observations = probed(dumbbell(), np.random.default_rng(0))
+    assert not [group for group in Refinement(alone, Knowledge(observations, addresses=addresses)).model.groups
+                if not group.confirmed]  # fmt: skip
 
 
 def test_shares_are_max_min_fair():

@@ -96,14 +96,16 @@ def narrow(monkeypatch):
 
     def send(connection, seconds, most_bytes, rate_Bps):
         own = time.perf_counter()
-        deadline = own + seconds
+        deadline, sent = own + seconds, 2 * BLOCK_BYTES
         while own < deadline:
             connection.sendall(b"\1" * BLOCK_BYTES)
+            sent += BLOCK_BYTES
             with lock:
                 free[0] = max(free[0], time.perf_counter()) + BLOCK_BYTES / 14e6
                 own = max(own + BLOCK_BYTES / 4e6, free[0])
             time.sleep(max(own - time.perf_counter(), 0))
         connection.sendall(b"\0" * 2 * BLOCK_BYTES)
+        return sent
 
     monkeypatch.setattr(transfers, "send_stream", send)
     monkeypatch.setattr(measuring, "granted_bytes", lambda: 1.0)

@@ -12,7 +12,7 @@ import treefold
 from treefold import TreefoldError, runtime
 from treefold.perf import runs as perf_runs
 from treefold.perf.job import Job
-from treefold.probe import Settings, measuring
+from treefold.probe import Settings, measuring, taking
 from treefold.probe.steps import Step
 from treefold.rendezvous import store, validation
 from treefold.runtime import Connections, control, tcp
@@ -114,8 +114,8 @@ def test_nonsense_in_a_probe(nonsense):
 def test_a_probe_misses_what_a_rank_did_not_measure(results):
     step = Step("together", [(0, 1)])
     with pytest.raises(TreefoldError, match="worker 1 has sent "):
-        validation.check("worker 1", {"results": results}, {"results": [measuring._is_report]})
-        measuring._values(step, [{"results": []}, {"results": results}])
+        validation.check("worker 1", {"results": results}, {"results": [taking._is_report]})
+        taking._values(step, [{"results": []}, {"results": results}])
 
 
 def test_a_plan_that_is_none_names_rank_0():

@@ -1,5 +1,7 @@
 """The tests of a probe: what many pairs carry at once, told to all workers, within a budget."""
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 
@@ -8,8 +10,9 @@ import pytest
 import treefold
 from treefold import rendezvous
 from treefold.probe import Measurements, RoundTrips, Settings, refining, report
-from treefold.probe.results import Try
-from treefold.probe.steps import Budget
+from treefold.probe.results import Outcome, Try, outcome_of
+from treefold.probe.steps import Budget, budget, matchings, steps_of, time_for_tests_s
+from treefold.report.measured import outcome_line
 
 WORKERS = 4
 CONDUIT = {(0, 2), (0, 3), (1, 2), (1, 3)}
@@ -47,10 +50,10 @@ def refined(most=AMPLE, take=None):
 
         def counted(offered):
             measured.tests += 1
-            measured.tested_bytes += round(sum(carried(offered).values()))
-            return carried(offered)
+            measured.sent_bytes += round(sum(carried(offered).values()))
+            return (take or carried)(offered)
 
-        kept = list(refining.refine(meeting, measured, take or counted, most, told.append))
+        kept = list(refining.refine(meeting, measured, counted, most, told.append))
         return measured, len(kept)
 
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -90,12 +93,53 @@ def refined_document(measured):
     return report.document(measured)
 
 
-@pytest.mark.parametrize(("most", "tests"), [(Budget(0.0, 1 << 40), 1), (Budget(60.0, 0), 0)])
-def test_a_budget_that_is_used_ends_the_tests_with_the_best_network_so_far(most, tests):
-    results, _ = refined(most)
+@pytest.mark.parametrize(
+    ("most", "ended_by"),
+    [(Budget(0.0, 1 << 40), "seconds"), (Budget(60.0, 0), "bytes"), (Budget(60.0, 10**6), "bytes")],
+)
+def test_where_no_test_fits_the_network_is_that_of_pairs_and_nodes_and_a_line_says_so(most, ended_by):
+    results, told = refined(most)
+    for measured, kept in results:
+        assert measured.tests == kept == 0 and measured.model is None
+        assert measured.outcome == Outcome(0.0, carried=False, proven=False, ended_by=ended_by)
+        network = treefold.topology(refined_document(measured))
+        assert {link.bandwidth_Bps for link in network.links()} == {ALONE_BPS} and network.num_links == 12
+    assert len(told) == 1 and told[0].startswith("no test of many pairs at once, as ")
+
+
+@pytest.mark.parametrize(
+    ("most", "ended_by"), [(Budget(60.0, 10**8), "bytes"), (Budget(3.0, 1 << 40), "seconds"), (AMPLE, None)]
+)
+def test_the_outcome_says_whether_the_budget_or_a_proof_ended_the_tests(most, ended_by, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(refining.time, "monotonic", lambda: clock[0])
+    lock = threading.Lock()
+
+    def take(offered):
+        with lock:
+            clock[0] += 1.0 / WORKERS
+        return carried(offered)
+
+    results, _ = refined(most, take)
     for measured, _ in results:
-        assert measured.tests == tests and measured.model is not None
-        assert treefold.topology(refined_document(measured)).ranks == WORKERS
+        assert measured.outcome == results[0][0].outcome
+        assert measured.outcome.ended_by == ended_by and measured.outcome.proven == (ended_by is None)
+        assert measured.outcome.rate_Bps > 0
+    line = outcome_line(outcome_of(results[0][0]))
+    assert ("nothing faster is in sight" in line) == (ended_by is None)
+    assert clock[0] <= most.seconds + 0.5 and results[0][0].sent_bytes <= most.most_bytes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "least", "most"), [(2.8, 0, 0), (3.0, 1, 2), (3.6, 7, 8), (19.0, 15, 16), (200.0, 20, 22)]
+)
+def test_tests_get_what_is_left_of_the_seconds(seconds, least, most):
+    steps = steps_of(matchings([(0, 1), (0, 2), (1, 2)], 3), list(permutations(range(3), 2)), 3)
+    settings = Settings(seconds=seconds)
+    measured = Measurements([], *budget(settings, steps, 16))
+    left_s = time_for_tests_s(settings, measured, steps)
+    assert 19 * measured.transfer_s + 0.9 + left_s <= seconds + 1e-9
+    assert least <= left_s / measured.transfer_s <= most + 0.01
 
 
 def test_an_error_of_one_test_reaches_all_workers():
@@ -106,9 +150,59 @@ def test_an_error_of_one_test_reaches_all_workers():
         refined(take=fails)
 
 
+def test_workers_in_one_subnet_are_a_hint_for_the_tests():
+    measured = measurements()
+    measured.at_once = []
+    assert refining._refinement(measured, []).model.groups == ()
+    for rank, worker in enumerate(measured.workers):
+        worker["address"] = f"192.0.2.{rank}" if rank < 2 else f"198.51.100.{rank}"
+    names = {group.name for group in refining._refinement(measured, []).model.groups}
+    assert names == {"w0 + w1 egress", "w2 + w3 egress"}, "what one sends, the other receives"
+
+
+def test_so_many_workers_are_not_tested_and_a_line_says_so():
+    many = [{"name": str(rank)} for rank in range(refining.MOST_WORKERS + 1)]
+    assert not refining.is_worth_while(many, Settings()) and refining.is_worth_while(many[1:], Settings())
+    outcome = refining.untaken(many, Settings())
+    assert outcome.ended_by == "workers" and refining.untaken(many[:2], Settings()) is None
+    assert "there are too many workers" in outcome_line({"count": 0, **outcome.__dict__})
+
+
 def test_two_workers_and_listed_links_have_nothing_to_refine():
     three = [{"name": str(rank)} for rank in range(3)]
     assert refining.is_worth_while(three, Settings())
     assert not refining.is_worth_while(three[:2], Settings())
     links = {"name": "listed", "nodes": [], "links": []}
     assert not refining.is_worth_while(three, Settings(links=links))
+
+
+def test_an_error_of_worker_0_between_tests_reaches_all_workers_at_once(monkeypatch):
+    def fails(*_):
+        raise treefold.TreefoldError("no worker can be reached")
+
+    monkeypatch.setattr(refining, "_refinement", fails)
+    errors = []
+
+    def work(meeting):
+        with pytest.raises(treefold.TreefoldError, match="no worker can be reached"):
+            list(refining.refine(meeting, measurements(), carried, AMPLE, print))
+        errors.append(meeting.rank)
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(work, rendezvous.local(WORKERS)))
+    assert len(errors) == WORKERS and time.perf_counter() - begun < 10
+
+
+def test_an_error_of_keeping_a_round_ends_the_tests_on_all_workers_at_once():
+    def work(meeting):
+        rounds = refining.refine(meeting, measurements(), carried, AMPLE, lambda line: None)
+        with pytest.raises(treefold.TreefoldError, match="the disk is full"):
+            next(rounds)
+            rounds.send(treefold.TreefoldError("the disk is full"))
+        return meeting.rank
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        assert list(pool.map(work, rendezvous.local(WORKERS))) == [*range(WORKERS)]
+    assert time.perf_counter() - begun < 10

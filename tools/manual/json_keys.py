@@ -89,6 +89,11 @@ FURTHER: dict[str, dict[str, str]] = {
         "an all-reduce that the model promised (`promised_Bps`) and that was carried (`carried_Bps`), and the names of "
         "the shared capacities that were found (`learnt`) and given up (`dropped`). Empty with fewer than three "
         "workers, and with `--links`.",
+        "tests": "How tests of many pairs at once ended: their number (`count`), the rate of the best all-reduce that "
+        "the network carries as far as is known (`rate_Bps`), whether a test has offered this traffic as it is, and it "
+        "was carried (`carried`), whether nothing faster is in sight (`proven`), and what had run out otherwise "
+        "(`ended_by`): `seconds`, `bytes`, or the number of `tests`; or `workers`, if there are too many of them to "
+        "test. Null with fewer than three workers, and with `--links`.",
         "shared": "The network's shared capacities: `name`, `bandwidth_Bps`, and the `pairs` that share it.",
         "notes": "Remarks on what makes the measurements less reliable than they seem.",
     },

@@ -90,8 +90,10 @@ def probe(
 
     Then it finds out what pairs share, without a list of cables. It plans with what it knows, and all workers offer the
     plan's traffic at once. Where some fall short, it looks for pairs that share a capacity, and plans again, until a
-    plan is carried or the budget is used. A line tells what each round has learnt. With --links there is nothing to
-    find. If the probe is interrupted, the file has the network as far as it is known.
+    plan is carried or the budget is used. A line tells what each round has learnt, and the last one whether nothing
+    faster is in sight, or what had run out. Bytes or seconds that are too few for such tests leave the network of pairs
+    and caps, and more than 40 workers do, too. With --links there is nothing to find, and what the file tells of shared
+    capacities is kept. If the probe is interrupted, the file has the network as far as it is known.
 
     Start one process for each worker: with torchrun, with mpiexec, or with RANK, WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT set. Or start a single process with --local N, which starts N workers on this host. TREEFOLD_NAME names

@@ -10,7 +10,7 @@ import numpy as np
 
 from treefold.discovery import hints, planned
 from treefold.discovery.explain import WORTH, explain
-from treefold.discovery.groups import Shared, caps, settled, support, supported
+from treefold.discovery.groups import Shared, caps, same, settled, support, supported
 from treefold.discovery.mixtures import Hull
 from treefold.discovery.model import Group, Model, group_name
 from treefold.discovery.observations import Evidence, Mask, Observation, Pair, Vector
@@ -78,6 +78,7 @@ class Beliefs:
         self._parts: Vector = np.zeros(0)
         self._ceiling: Vector = np.full(len(self.evidence.pairs), np.inf)
         self.groups = settled(self.evidence, self._hinted())
+        self._caps_before: list[Shared] = []
 
     def _hinted(self) -> list[Shared]:
         known, evidence = self._knowledge, self.evidence
@@ -87,9 +88,12 @@ class Beliefs:
     # What follows.
 
     def certain(self) -> list[Shared]:
-        """Return the capacities that are known, and what each worker sends and receives at most."""
-        known = [Shared(self.evidence.mask(pairs), Bps, True, True) for pairs, Bps in self._knowledge.shared]
-        return settled(self.evidence, known) + caps(self.evidence)
+        """Return the workers' caps, which tests show, or have shown and none refutes, and what is known to be shared."""
+        mask = self.evidence.mask
+        known = [Shared(mask(pairs), rate_Bps, True, True) for pairs, rate_Bps in self._knowledge.shared]
+        shown = caps(self.evidence)
+        before = settled(self.evidence, [*known, *self._caps_before])
+        return shown + [each for each in before if not any(same(each, other) for other in shown)]
 
     def plan(self, uses_groups: bool = True, part: Vector | float = 1.0) -> Planned:
         """Return a plan with all that is believed, or with what is certain; pairs carry a part of what they can."""
@@ -145,8 +149,11 @@ class Beliefs:
             self.best, self.is_tested, self._parts = Planned(rate_Bps, capacity_Bps), False, parts
 
     def doubt(self) -> None:
-        """Forget the tests of which the best mixture was made, and all before: they are not true any more."""
-        parts = self._parts
+        """Forget the tests of which the best mixture was made, and all before: they are not true any more.
+
+        The workers' caps stay until a test refutes them, as nothing measures them again.
+        """
+        self._caps_before, parts = self.certain(), self._parts
         newest = max(np.flatnonzero(parts > _SMALL), default=-1)
         self.evidence.forget(np.arange(len(self.evidence.got_Bps)) <= newest)
         self.groups = settled(self.evidence, self._hinted())

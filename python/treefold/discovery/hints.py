@@ -1,11 +1,12 @@
 """Groups that something else than a test of them suggests: latencies, routers on the way, and addresses.
 
-Hints cost no test. What latencies suggest is dropped as soon as a test refutes it. Pairs that cross the same router, or
-the access line of a site, share what it carries for certain: only how much that is has to be measured, so their
-capacity begins with the most that they ever carried and grows with what tests show.
+Hints cost no test. What latencies and addresses suggest is dropped as soon as a test refutes it. Pairs that cross the
+same router share what it carries for certain: only how much that is has to be measured, so their capacity begins with
+the most that they ever carried and grows with what tests show.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import numpy as np
@@ -78,6 +79,8 @@ def _seen_Bps(evidence: Evidence, mask: Mask) -> float:
 def of_subnets(evidence: Evidence, addresses: Mapping[int, str]) -> list[Shared]:
     """Return groups for workers in one subnet: what they send to all others, and what they receive.
 
+    A subnet may have one access line, or be a cloud's in which each worker has its own, or occur at several sites.
+
     Args:
         evidence: The tests so far.
         addresses: The address of each worker, by rank; those that are none are left out.
@@ -90,7 +93,7 @@ def of_subnets(evidence: Evidence, addresses: Mapping[int, str]) -> list[Shared]
     sites = [ranks for ranks in subnets.values() if 1 < len(ranks) < evidence.ranks]
     leaving = [[pair for pair in evidence.pairs if pair[0] in site and pair[1] not in site] for site in sites]
     entering = [[pair for pair in evidence.pairs if pair[1] in site and pair[0] not in site] for site in sites]
-    return of_hops(evidence, [*leaving, *entering])
+    return [replace(group, fixed=False) for group in of_hops(evidence, [*leaving, *entering])]
 
 
 def _subnet(address: str) -> str | None:

@@ -112,6 +112,11 @@ class Refinement:
         return self._beliefs.best.rate_Bps
 
     @property
+    def is_tested(self) -> bool:
+        """Whether a test has carried the best plan as it is, so that it is no mixture of several tests."""
+        return self._beliefs.is_tested
+
+    @property
     def model(self) -> Model:
         """The best model so far."""
         return self._beliefs.model
@@ -184,6 +189,8 @@ class Refinement:
         if beliefs.is_tested or self.made >= self._most:
             return beliefs.is_tested
         best = beliefs.best
+        if not best.rate_Bps:
+            return False
         yield from self._test(best.loads_Bps * (1 - 2 * beliefs.evidence.noise), "repeat")
         if is_carried := beliefs.was_carried():
             beliefs.prefer(best)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from treefold.discovery import Group, Model, Round
-from treefold.probe.results import Measurements
+from treefold.probe.results import Measurements, Outcome
 from treefold.rendezvous import validation
 
 _GROUP: validation.Schema = {
@@ -21,31 +21,41 @@ _ROUND: validation.Schema = {
     "learnt": [_GROUP],
     "dropped": [str],
 }
-SCHEMA: validation.Schema = {
-    "alone_Bps": _RATES,
-    "carried_Bps": _RATES,
-    "latency_s": _RATES,
-    "groups": [_GROUP],
-    "rounds": [_ROUND],
+_MODEL: validation.Schema = {"alone_Bps": _RATES, "carried_Bps": _RATES, "latency_s": _RATES, "groups": [_GROUP]}
+_OUTCOME: validation.Schema = {
+    "rate_Bps": validation.is_amount,
+    "carried": bool,
+    "proven": bool,
+    "ended_by": str | None,
 }
+SCHEMA: validation.Schema = {"models": [_MODEL], "rounds": [_ROUND], "outcomes": [_OUTCOME]}
 
 
-def to_json(measured: Measurements, model: Model) -> dict[str, Any]:
-    """Return a model and its rounds as JSON."""
+def to_json(measured: Measurements) -> dict[str, Any]:
+    """Return the model of measurements, their rounds and their outcome as JSON; there may be no model."""
+    rounds = [each.__dict__ | {"learnt": [*map(_group, each.learnt)]} for each in measured.rounds]
+    models = [] if measured.model is None else [_model(measured.model)]
+    outcomes = [] if measured.outcome is None else [dict(measured.outcome.__dict__)]
+    return {"models": models, "rounds": rounds, "outcomes": outcomes}
+
+
+def _model(model: Model) -> dict[str, Any]:
     rates = {"alone_Bps": model.alone_Bps, "carried_Bps": model.carried_Bps, "latency_s": model.latency_s}
     listed = {key: [[*pair, value] for pair, value in by_pair.items()] for key, by_pair in rates.items()}
-    rounds = [each.__dict__ | {"learnt": [*map(_group, each.learnt)]} for each in measured.rounds]
-    return {**listed, "groups": [*map(_group, model.groups)], "rounds": rounds}
+    return {**listed, "groups": [*map(_group, model.groups)]}
 
 
 def take(measured: Measurements, learnt: dict[str, Any]) -> None:
-    """Put the JSON of a model and its rounds into measurements."""
-    rates = {
-        key: {(source, target): value for source, target, value in learnt[key]}
-        for key in ("alone_Bps", "carried_Bps", "latency_s")
-    }
+    """Put the JSON of a model, its rounds and its outcome into measurements."""
     names = [worker["name"] for worker in measured.workers]
-    measured.model = Model(names=names, groups=[*map(_group_of, learnt["groups"])], **rates)
+    for found in learnt["models"]:
+        rates = {
+            key: {(source, target): value for source, target, value in found[key]}
+            for key in ("alone_Bps", "carried_Bps", "latency_s")
+        }
+        measured.model = Model(names=names, groups=[*map(_group_of, found["groups"])], **rates)
+    for outcome in learnt["outcomes"]:
+        measured.outcome = Outcome(**outcome)
     measured.rounds = [
         Round(**each | {"learnt": tuple(map(_group_of, each["learnt"])), "dropped": tuple(each["dropped"])})
         for each in learnt["rounds"]

@@ -36,6 +36,7 @@ class Sent(NamedTuple):
     """The median round trip of small messages while the line was full, in seconds."""
     retransmitted: float
     """The share of segments that were sent again."""
+    sent_bytes: int
 
 
 def send(
@@ -56,14 +57,12 @@ def send(
         try:
             share = seconds, most_bytes // len(streams), rate_Bps / len(streams)
             others = [pool.submit(transfers.send_stream, stream, *share) for stream in streams[1:]]
-            transfers.send_stream(streams[0], *share)
-            for other in others:
-                other.result()
+            sent_bytes = transfers.send_stream(streams[0], *share) + sum(other.result() for other in others)
         finally:
             is_over.set()
         loaded_s = 0.0 if echoes is None else echoes.result()
     again, sent = (after - first for after, first in zip(_segments(streams), before, strict=True))
-    return Sent(loaded_s, again / sent if sent > 0 else 0.0)
+    return Sent(loaded_s, again / sent if sent > 0 else 0.0, sent_bytes)
 
 
 def receive(streams: Sequence[socket.socket], echo: socket.socket | None) -> Samples:

@@ -12,6 +12,9 @@ from treefold.importers.routes import routed
 from treefold.networks import topology
 from treefold.probe.results import Pair
 
+UNKNOWN_BPS = 1.0
+"""The bandwidth of links of which a file does not tell any."""
+
 
 def read_links(path: str | os.PathLike[str]) -> Document:
     """Read a network whose links may lack what a probe measures; give the document to `Settings` as `links`.
@@ -32,7 +35,7 @@ def read_links(path: str | os.PathLike[str]) -> Document:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", importers.TopologyWarning)
-        document = importers.read(path, bandwidth_Bps=1.0, latency_s=0.0)
+        document = importers.read(path, bandwidth_Bps=UNKNOWN_BPS, latency_s=0.0)
         if "routes" not in document:
             return document
         links = [link | {"shares": []} for link in document["links"]]

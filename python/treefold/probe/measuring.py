@@ -8,13 +8,10 @@ A line that one TCP stream does not fill is measured again with two, four, eight
 less than 5 % more. They are the streams with which everything afterwards is measured.
 """
 
-import math
 import socket
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -23,33 +20,22 @@ from treefold.errors import PeerError, TreefoldError
 from treefold.probe import lines, refining, streams, transfers
 from treefold.probe import settings as probe_settings
 from treefold.probe.connections import Connected, agree, close_all, connect, connect_pairs
+from treefold.probe.limits import bytes_of_test
 from treefold.probe.links import directed_links
 from treefold.probe.names import distinct_names, own_name
-from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try
+from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try, outcome_of
 from treefold.probe.settings import Settings
-from treefold.probe.steps import Budget, Step, budget, cost, limits, matchings, most_transfers, pairs_of, steps_of
+from treefold.probe.steps import Budget, Step, budget, cost, matchings, pairs_of, steps_of, time_for_tests_s
+from treefold.probe.taking import SILENCE_S, reported
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
+from treefold.report.measured import outcome_line
 from treefold.runtime.streams import granted_bytes
 from treefold.text import some
 
-_SILENCE_S = 20.0
 _REMEDY = "let one of two listen (TREEFOLD_PORT), open firewalls between them, or choose another interface"
-_PARTS, _PART_TRIPS = 7, 5
-"""The rate of a pair is the median of so many parts of its transfer, or of fewer that take so many round trips each."""
-
 _TESTS = 16
 """Seconds and bytes are shared out as if so many tests of many pairs at once followed; there may be more."""
-_MOST_S = 60.0
-"""Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
-
-_WARM, _WARM_TRIPS, _MOST_WARM = 0.4, 10, 0.7
-"""A transfer of several pairs at once begins with such a part of its time that does not count.
-
-It is so many round trips if these are longer, but no more than the last part.
-"""
-_LONGER_S = 0.15
-"""There every source sends for longer, so that all send until the last of them is no longer measured."""
 
 LEAST_TIMEOUT_S = 30.0
 """Give the rendezvous at least this timeout, in seconds.
@@ -60,6 +46,9 @@ The other workers wait while a pair learns that its connection is dead. `treefol
 
 CAPPED = 0.85
 """A node is capped if its partners together get less than this part of the sum of what each gets alone."""
+
+Networks = Generator[None, TreefoldError | None, None]
+"""Steps at each of which there is a network to keep; each is sent the error of keeping it."""
 
 Track = Callable[[Sequence[Step]], Iterable[Step]]
 """A function that passes the steps on, and may show how far they are."""
@@ -72,8 +61,6 @@ _INTRODUCTION: dict[str, validation.Schema] = {
     "number": challenge.is_number,
     "granted_bytes": validation.is_amount,
 }
-_REPORTS = {"trips": (4, 4), "pair": (2, 2), "egress": (0, 1), "ingress": (0, 1), "together": (0, 1), "offer": (0, 1)}
-"""How many values a pair's source reports of a step of each kind, and how many its target."""
 
 
 def measure(
@@ -126,44 +113,67 @@ def measure(
             steps = steps_of(matchings(pairs_of(links), len(workers), agreed.parallel), links, len(workers))
             measured, most = _budgeted(agreed, steps, workers)
             announce(cost(measured, pairs_of(links), steps, most.seconds))
+            if tests := None if meeting.rank else outcome_of(measured):
+                announce(outcome_line(tests))
             _prepare(connected)
             for step in track(steps):
                 _take(step, meeting, connected, measured)
                 _take_again(step, meeting, listener, connected, measured)
-            for _ in _refined(meeting, connected, measured, most, announce):
-                keep(measured)
+            _keep_each(_refined(meeting, connected, measured, most, announce), measured, keep)
         finally:
             close_all(connected.sockets)
     return measured
 
 
 def _budgeted(settings: Settings, steps: list[Step], workers: list[dict[str, Any]]) -> tuple[Measurements, Budget]:
-    """Return measurements that know what a transfer may take, and what all tests of many pairs at once may take."""
+    """Return measurements that know what a transfer may take, and what the tests of many pairs at once may take.
+
+    These have seconds of their own, and the bytes of the whole probe.
+    """
     tests = _TESTS if refining.is_worth_while(workers, settings) else 0
     measured = Measurements(workers, *budget(settings, steps, tests))
-    seconds = _MOST_S if settings.seconds is None and tests else tests * measured.transfer_s
-    left = settings.most_bytes - most_transfers(steps) * measured.most_transfer_bytes
-    return measured, Budget(seconds, left)
+    seconds = time_for_tests_s(settings, measured, steps) if tests else 0.0
+    measured.outcome = None if seconds else refining.untaken(workers, settings)
+    return measured, Budget(seconds, settings.most_bytes)
 
 
 def _refined(
     meeting: Rendezvous, connected: Connected, measured: Measurements, most: Budget, announce: Callable[[str], None]
-) -> Iterator[None]:
+) -> Networks:
     """Take tests of many pairs at once, if there is time for them; on worker 0, each step is a network so far."""
-    if not meeting.rank:
-        yield
+    yield from _so_far(meeting)
     if most.seconds:
-        take = partial(_offer, meeting=meeting, connected=connected, measured=measured)
+        take = partial(_offer, meeting=meeting, connected=connected, measured=measured, most_bytes=most.most_bytes)
         yield from refining.refine(meeting, measured, take, most, announce)
         # The last test belongs to no round, and may still have changed the model.
-        if not meeting.rank:
-            yield
+        yield from _so_far(meeting)
+
+
+def _so_far(meeting: Rendezvous) -> Networks:
+    """Let worker 0 keep the network so far; if it cannot, all workers learn why."""
+    error = None
+    if not meeting.rank:
+        error = yield
+    agree(meeting, error, {})
+
+
+def _keep_each(networks: Networks, measured: Measurements, keep: Callable[[Measurements], None]) -> None:
+    """Keep the measurements at each step; an error goes back, so that the next exchange tells it to all workers."""
+    error = None
+    with suppress(StopIteration):
+        next(networks)
+        while True:
+            try:
+                keep(measured)
+            except TreefoldError as problem:
+                error = problem
+            networks.send(error)
 
 
 def _prepare(connected: Connected) -> None:
     for sockets in connected.sockets.values():
         for connection in sockets.values():
-            transfers.prepare(connection, _SILENCE_S)
+            transfers.prepare(connection, SILENCE_S)
 
 
 def _take_again(
@@ -237,7 +247,7 @@ def _introduction(meeting: Rendezvous, listener: socket.socket | None, settings:
 
 def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> None:
     """Do this worker's part of a step, and add to `measured` what all workers measured."""
-    values = _reported(step, meeting, connected, measured)
+    values = reported(step, meeting, connected, measured)
     if step.kind == "trips":
         for pair in step.pairs:
             least_s, median_s, forth_s, back_s = (
@@ -248,8 +258,8 @@ def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measu
         return
     if step.kind == "pair":
         for pair in step.pairs:
-            rate_Bps, sent_bytes = values[pair]
-            tried = Try(rate_Bps, round(sent_bytes), *values[pair[::-1]])
+            loaded_s, retransmitted, sent_bytes = values[pair[::-1]]
+            tried = Try(values[pair][0], round(sent_bytes), loaded_s, retransmitted)
             measured.tries.setdefault(pair, {})[step.streams] = tried
             streams.settle(measured, pair)
         return
@@ -264,47 +274,20 @@ def _take(step: Step, meeting: Rendezvous, connected: Connected, measured: Measu
         rate_of_rank[rank] = max(rate_of_rank.get(rank, 0), sum(rates.values()))
 
 
-def _reported(step: Step, meeting: Rendezvous, connected: Connected, measured: Measurements) -> dict[Pair, list[float]]:
-    """Do this worker's part of a step; return what all workers measured."""
-    own, error = _own_part(step, meeting.rank, connected, measured)
-    reports = agree(
-        meeting, error, {"results": [_is_report]}, results=[[*pair, *values] for pair, values in own.items()]
-    )
-    return _values(step, reports)
-
-
 def _offer(
-    offered_Bps: Mapping[Pair, float], *, meeting: Rendezvous, connected: Connected, measured: Measurements
+    offered_Bps: Mapping[Pair, float],
+    *,
+    meeting: Rendezvous,
+    connected: Connected,
+    measured: Measurements,
+    most_bytes: int,
 ) -> dict[Pair, float]:
     """Offer these rates to pairs, as all workers do; return what each pair got."""
-    step = Step("offer", sorted(offered_Bps), offered_Bps=offered_Bps)
-    values = _reported(step, meeting, connected, measured)
-    rates = {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
+    allowed = bytes_of_test(offered_Bps, measured, most_bytes - measured.sent_bytes)
+    step = Step("offer", sorted(offered_Bps), offered_Bps=offered_Bps, most_bytes=allowed)
+    values = reported(step, meeting, connected, measured)
     measured.tests += 1
-    measured.tested_bytes += round(limits(step, measured).seconds * sum(rates.values()))
-    return rates
-
-
-def _is_report(value: Any) -> bool:
-    """Return whether a JSON value is a pair of ranks with what was measured between them."""
-    return isinstance(value, list) and len(value) > 2 and all(map(validation.is_amount, value))
-
-
-def _values(step: Step, reports: list[dict[str, Any]]) -> dict[Pair, list[float]]:
-    """Return what all workers measured, by pair: what each had to, and no more.
-
-    What the source of a pair measured stands under the pair turned round, but for round trips.
-    """
-    values: dict[Pair, list[float]] = {}
-    for pair in step.pairs:
-        own = pair if step.kind == "trips" else pair[::-1]
-        for key, reporter, count in zip((own, own[::-1]), pair, _REPORTS[step.kind], strict=True):
-            reported = [rest for one, other, *rest in reports[reporter]["results"] if (one, other) == key]
-            if count and [len(rest) for rest in reported] != [count]:
-                partner = sum(pair) - reporter
-                raise validation.unexpected(f"worker {reporter}", f"no result of its transfers with worker {partner}")
-            values |= {key: reported[0]} if count else {}
-    return values
+    return {pair: min(values[pair][0], measured.rates[pair]) for pair in step.pairs}
 
 
 def _star(step: Step, measured: Measurements) -> tuple[int, dict[int, float]]:
@@ -318,80 +301,3 @@ def _looks_capped(step: Step, measured: Measurements) -> bool:
         return False
     rank, rate_of_rank = _star(step, measured)
     return rate_of_rank[rank] < CAPPED * sum(measured.rates[pair] for pair in step.pairs)
-
-
-def _own_part(
-    step: Step, rank: int, connected: Connected, measured: Measurements
-) -> tuple[dict[Pair, list[float]], TreefoldError | None]:
-    """Return what this worker measured, by pair, and its first error."""
-    own = [pair for pair in step.pairs if rank in pair]
-    errors: list[str] = []
-
-    def part(pair: Pair) -> list[float]:
-        other = pair[TARGET] if pair[SOURCE] == rank else pair[SOURCE]
-        try:
-            return _transfer(step, pair, rank, connected.sockets[other], measured)
-        except (OSError, EOFError) as error:
-            names = [f"worker {each} ({measured.workers[each]['name']})" for each in (rank, other)]
-            errors.append(f"{names[0]} lost its connection to {names[1]}: {_reason(error)}; look at the other's output")
-            return []
-
-    if len(own) < 2:
-        results = [part(pair) for pair in own]
-    else:
-        with ThreadPoolExecutor(len(own)) as pool:
-            results = list(pool.map(part, own))
-    by_pair = {_report_key(step, pair, rank): values for pair, values in zip(own, results, strict=True) if values}
-    return by_pair, PeerError(errors[0]) if errors else None
-
-
-def _transfer(
-    step: Step, pair: Pair, rank: int, sockets: Mapping[int, socket.socket], measured: Measurements
-) -> list[float]:
-    """Do this worker's end of a pair's transfer; return what it measured."""
-    if step.kind == "trips":
-        return _trips(sockets[1], pair[SOURCE] == rank)
-    is_alone = step.kind == "pair"
-    count = step.streams if is_alone else measured.streams[pair]
-    side_by_side = [sockets[number] for number in range(1, count + 1)]
-    echo = sockets[lines.ECHO] if is_alone else None
-    seconds, most_bytes = limits(step, measured)
-    if pair[SOURCE] == rank:
-        rate_Bps = step.offered_Bps.get(pair, math.inf)
-        sent = lines.send(side_by_side, echo, seconds + (0.0 if is_alone else _LONGER_S), most_bytes, rate_Bps)
-        return list(sent) if is_alone else []
-    start = time.perf_counter()
-    samples = lines.receive(side_by_side, echo)
-    round_trip_s = measured.trips[min(pair), max(pair)].least_s
-    if not is_alone:
-        # Rates of one window add up: all pairs leave out as much of its beginning as the longest line needs.
-        longest_s = max(measured.trips[min(each), max(each)].least_s for each in step.pairs)
-        warm_s = min(max(_WARM * seconds, _WARM_TRIPS * longest_s), _MOST_WARM * seconds)
-        return [transfers.rate_between(samples, start + warm_s, start + seconds)]
-    # What was lost comes a round trip later, with all that came meanwhile: such a burst must not fill a part.
-    parts = min(max(int(seconds / (_PART_TRIPS * round_trip_s)), 1), _PARTS)
-    return [transfers.steady_rate(samples, seconds, round_trip_s, parts), samples[-1][1]]
-
-
-def _trips(connection: socket.socket, is_first: bool) -> list[float]:
-    """Return the least and the median round trip, and the time of a message in the pair's direction and back."""
-    if is_first:
-        trips = transfers.ping(connection)
-        forth_s = transfers.send_messages(connection)
-        back_s = transfers.receive_messages(connection)
-        return [*trips, forth_s, back_s]
-    transfers.answer_pings(connection)
-    forth_s = transfers.receive_messages(connection)
-    return [0.0, 0.0, forth_s, transfers.send_messages(connection)]
-
-
-def _reason(error: OSError | EOFError) -> str:
-    if isinstance(error, BlockingIOError):
-        return f"silent for {_SILENCE_S:g} s"
-    return getattr(error, "strerror", None) or "closed by the other side"
-
-
-def _report_key(step: Step, pair: Pair, rank: int) -> Pair:
-    """Return the pair under which a worker reports: of round trips with its own rank first, else with it last."""
-    is_first = step.kind == "trips"
-    return pair if (pair[SOURCE] == rank) == is_first else pair[::-1]

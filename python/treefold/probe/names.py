@@ -13,4 +13,12 @@ def own_name(meeting: Rendezvous) -> str:
 
 def distinct_names(names: Sequence[str]) -> list[str]:
     """Return the names of workers, with their numbers appended to those that several have."""
-    return [f"{name}#{rank}" if names.count(name) > 1 else name for rank, name in enumerate(names)]
+    taken, distinct = set(names), []
+    for rank, name in enumerate(names):
+        if names.count(name) > 1:
+            name += f"#{rank}"
+            while name in taken:
+                name += f"#{rank}"
+            taken.add(name)
+        distinct.append(name)
+    return distinct

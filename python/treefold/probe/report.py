@@ -16,9 +16,11 @@ from treefold.probe.results import (
     Pair,
     Try,
     expected_together,
+    outcome_of,
     rate_at_once,
     rates_alone,
 )
+from treefold.probe.told import with_shared
 from treefold.probe.transfers import RoundTrips
 
 _SHARED = 0.7
@@ -41,10 +43,12 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
 
     Args:
         measured: The measurements.
-        links: The `links` of the probe's settings, whose nodes the network keeps; None if all pairs were measured.
+        links: The `links` of the probe's settings, whose nodes and shared capacities the network keeps; None if all
+            pairs were measured.
 
     Returns:
-        The document: what a topology's JSON file holds. It contains the node caps that were measured.
+        The document: what a topology's JSON file holds. It contains the node caps that were measured, or what pairs
+        carried at once if there were tests of that.
 
     Example:
         >>> from concurrent.futures import ThreadPoolExecutor
@@ -62,9 +66,11 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
     else:
         names = worker_names(links, measured.workers)
         empty = {key: value for key, value in links.items() if key != "shared"}
-    if measured.model is not None:
+    if measured.model is not None and measured.model.carried_Bps:
         return _refined(measured, measured.model, empty)
     filled = empty | {"links": [_link(measured, names, pair, measured.rates[pair]) for pair in measured.rates]}
+    if links is not None:
+        filled = with_shared(filled, links, measured, names)
     caps = {names[rank]: cap for rank, cap in node_caps(measured).items()}
     return cap_nodes(filled, {name: caps[name] for name in names if name in caps})
 
@@ -77,6 +83,8 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
     """
     carried_Bps = model.carried_Bps
     least_Bps = _LITTLE * max(carried_Bps.values())
+    if measured.outcome is not None:
+        least_Bps = min(least_Bps, _LITTLE * measured.outcome.rate_Bps)
     used = [pair for pair in measured.rates if carried_Bps.get(pair, 0.0) > least_Bps]
     links = {pair: _link(measured, list(model.names), pair, carried_Bps[pair]) for pair in used}
     shared = []
@@ -175,9 +183,15 @@ def summary(measured: Measurements) -> dict[str, Any]:
         "links": links,
         "together": _together(measured),
         "rounds": [_round(each) for each in measured.rounds],
+        "tests": _tests(measured),
         "shared": shared,
         "notes": _notes(measured),
     }
+
+
+def _tests(measured: Measurements) -> dict[str, Any] | None:
+    tests = outcome_of(measured)
+    return None if tests is None else tests | {"rate_Bps": _digits(tests["rate_Bps"])}
 
 
 def _round(each: Round) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The measurements of a probe, and what they say of nodes whose links are used at the same time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,6 +31,27 @@ class Try(NamedTuple):
     retransmitted: float
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How the tests of many pairs at once ended.
+
+    Attributes:
+        rate_Bps: The rate of the best all-reduce that the network carries as far as is known, in bytes per second; 0 if
+            nothing was tested, or the network has changed and what it carried before joins no longer all workers.
+        carried: Whether a test has offered this traffic as it is, and the network carried it. Otherwise it is mixed of
+            what was carried in several tests.
+        proven: Whether the tests ended because nothing faster is in sight.
+        ended_by: Otherwise, what had run out: `seconds`, `bytes`, or the number of `tests`; or `workers` if there are
+            too many of them to test.
+
+    """
+
+    rate_Bps: float
+    carried: bool
+    proven: bool
+    ended_by: str | None
+
+
 @dataclass
 class Measurements:
     """The measurements of all workers; pairs are (source, target) of workers, rates are in bytes per second.
@@ -53,9 +75,10 @@ class Measurements:
         streams: The fewest TCP streams of each pair that carry its rate.
         at_once: The rate of each pair in each transfer of several pairs at once.
         tests: How many tests of many pairs at once there were.
-        tested_bytes: About how many bytes these have sent.
+        sent_bytes: How many bytes all workers have sent so far, in all transfers of all steps.
         rounds: What each round of tests has learnt.
         model: What all of them have learnt of the network; None if there were none.
+        outcome: How the tests ended; None if there was nothing to test, or they have not ended.
 
     Example:
         >>> from treefold import probe
@@ -77,9 +100,10 @@ class Measurements:
     streams: dict[Pair, int] = field(default_factory=dict)
     at_once: list[dict[Pair, float]] = field(default_factory=list)
     tests: int = 0
-    tested_bytes: int = 0
+    sent_bytes: int = 0
     rounds: list[Round] = field(default_factory=list)
     model: Model | None = None
+    outcome: Outcome | None = None
 
 
 def sent_bytes(measured: Measurements, pair: Pair) -> int:
@@ -103,10 +127,26 @@ def rate_at_once(measured: Measurements, rank: int, end: int) -> float:
     return max(own, sum(rate for pair, rate in measured.together.items() if pair[end] == rank))
 
 
-def expected_together(measured: Measurements) -> float:
-    """Return the rate of all pairs at once if nothing but the pairs and the nodes limits them."""
-    ranks = range(len(measured.workers))
-    return min(
-        sum(min(rate_at_once(measured, rank, end), sum(rates_alone(measured, rank, end))) for rank in ranks)
-        for end in (SOURCE, TARGET)
-    )
+def expected_together(measured: Measurements, wants_Bps: Mapping[Pair, float] | None = None) -> float:
+    """Return the rate of pairs at once if nothing but the pairs and the nodes limits them.
+
+    Args:
+        measured: The measurements.
+        wants_Bps: The rate that each pair would have alone; by default it is that of all pairs.
+
+    """
+    wants_Bps = measured.rates if wants_Bps is None else wants_Bps
+    return min(_through(measured, wants_Bps, end) for end in (SOURCE, TARGET))
+
+
+def _through(measured: Measurements, wants_Bps: Mapping[Pair, float], end: int) -> float:
+    """Return what pairs have alone together, but of each node no more than it carries."""
+    sums: dict[int, float] = {}
+    for pair, want_Bps in wants_Bps.items():
+        sums[pair[end]] = sums.get(pair[end], 0.0) + want_Bps
+    return sum(min(want_Bps, rate_at_once(measured, rank, end)) for rank, want_Bps in sums.items())
+
+
+def outcome_of(measured: Measurements) -> dict[str, Any] | None:
+    """Return how tests of many pairs at once ended, as JSON; None if there was nothing to test."""
+    return None if measured.outcome is None else {"count": measured.tests, **measured.outcome.__dict__}

@@ -112,24 +112,25 @@ def receive_messages(connection: socket.socket) -> float:
     return statistics.median(after - before for before, after in pairwise(arrivals))
 
 
-def send_stream(connection: socket.socket, seconds: float, most_bytes: int, rate_Bps: float = math.inf) -> None:
-    """Send as fast as the connection takes it, until the time is over or `most_bytes` are sent.
+def send_stream(connection: socket.socket, seconds: float, most_bytes: int, rate_Bps: float = math.inf) -> int:
+    """Send as fast as the connection takes it, until the time is over or `most_bytes` are sent; return how many were.
 
-    It sends no faster than `rate_Bps`. What could not be sent in time is not caught up: other lines would then get less
-    than they are offered.
+    It sends two blocks at least, and no faster than `rate_Bps`. What could not be sent in time is not caught up: other
+    lines would then get less than they are offered.
     """
     more, last = _MORE * _BLOCK_BYTES, _LAST * _BLOCK_BYTES
-    deadline, left = time.perf_counter() + seconds, most_bytes - _BLOCK_BYTES
+    deadline, sent = time.perf_counter() + seconds, 2 * _BLOCK_BYTES
     block_s, turn = _BLOCK_BYTES / rate_Bps, time.perf_counter()
-    while (now := time.perf_counter()) < deadline and left > 0:
+    while (now := time.perf_counter()) < deadline and sent + _BLOCK_BYTES <= most_bytes:
         if now < turn:
             time.sleep(min(turn, deadline) - now)
             continue
         turn = max(turn, now - _LATE_S) + block_s
         connection.sendall(more)
-        left -= _BLOCK_BYTES
+        sent += _BLOCK_BYTES
     connection.sendall(last)
     connection.sendall(last)  # so that the last block passes the receiver's low-water mark
+    return sent
 
 
 Samples = list[tuple[float, int]]
@@ -185,14 +186,14 @@ def steady_rate(samples: Samples, seconds: float, round_trip_s: float, parts: in
     return statistics.median(map(_rate, *_cuts(steady, parts)))
 
 
-def rate_between(samples: Samples, start: float, end: float) -> float:
-    """Return the rate in bytes per second between two times, or until the last sample if that is earlier.
+def rate_between(samples: Samples, start: float, warm_s: float, end: float) -> float:
+    """Return the rate in bytes per second from `warm_s` after the start until the end.
 
     Rates of several connections in one window add up, also if one of them began late: it counts that it did not carry
-    anything by then.
+    anything by then. Where the last sample is before the end, all ends earlier in proportion.
     """
-    end = min(end, samples[-1][0])
-    start = start if start < end else samples[0][0]
+    last = min(end, samples[-1][0])
+    start, end = start + warm_s * (last - start) / max(end - start, 1e-9), last
     return (_bytes_by(samples, end) - _bytes_by(samples, start)) / max(end - start, 1e-9)
 
 

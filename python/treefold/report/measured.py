@@ -51,12 +51,32 @@ def probe_table(probed: Mapping[str, Any]) -> str:
         share = "" if is_noted else f", {rate / expected:.0%} of what pairs and nodes carry alone"
         parts.append(f"all pairs at once: {format_bandwidth(rate)}{share}")
     parts += [_shared(probed["shared"])] if probed["shared"] else []
-    if probed["rounds"]:
-        last = probed["rounds"][-1]
-        tests = f"{last['tests']} test{'' if last['tests'] == 1 else 's'} of many pairs at once"
-        parts.append(f"{tests}: an all-reduce at {format_bandwidth(last['carried_Bps'])} was carried")
+    parts += [outcome_line(probed["tests"])] if probed["tests"] else []
     parts += [f"note: {note}" for note in probed["notes"]]
     return "\n\n".join(parts)
+
+
+_UNTAKEN = {
+    "seconds": "no time is left for one (allow more seconds)",
+    "bytes": "too few bytes are left for one that says anything (allow more bytes)",
+    "workers": "there are too many workers",
+}
+_OVER = {"seconds": "the time is over", "bytes": "the bytes are used up", "tests": "there were as many as are taken"}
+
+
+def outcome_line(tests: Mapping[str, Any]) -> str:
+    """Return a line that says how tests of many pairs at once ended, and what the network is worth for that."""
+    count, alone = tests["count"], "so the network says what pairs and nodes carry alone"
+    if not count:
+        return f"no test of many pairs at once, as {_UNTAKEN[tests['ended_by']]}; {alone}"
+    text = f"{count} test{'' if count == 1 else 's'} of many pairs at once: "
+    if not tests["rate_Bps"]:
+        return f"{text}nothing that was carried lately joins all workers (did the network change?), {alone}"
+    carried = "was carried" if tests["carried"] else "is possible in turns of what was carried, and was not tested"
+    end = (
+        "nothing faster is in sight" if tests["proven"] else f"something faster may be, but {_OVER[tests['ended_by']]}"
+    )
+    return f"{text}an all-reduce at {format_bandwidth(tests['rate_Bps'])} {carried}; {end}"
 
 
 def _pairs(links: list[dict[str, Any]]) -> str:
