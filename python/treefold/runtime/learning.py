@@ -163,8 +163,8 @@ class Learning:
 
     @property
     def is_studied(self) -> bool:
-        """Whether something is learnt from the last operation of which all have told, and nobody has taken it."""
-        return self.is_over or (self._step is not None and self._step.done())
+        """Whether nothing is being learnt, nor about to be."""
+        return self.is_over or (self._waiting is None and (self._step is None or self._step.done()))
 
     def patience_s(self, seconds: float) -> float:
         """Return how long to wait until something is learnt from an operation that took so many seconds.
@@ -188,8 +188,9 @@ class Learning:
             return
         self._waiting.used = told
         self._seen, self._waiting = self._waiting, None
-        # What a plan was made for is tested before another one is made.
-        if self._step is None and self._seen.plan.fingerprint == self._plan.fingerprint:
+        # A plan is used by the operation after the next one, and each teaches something; the last plan ends learning.
+        is_newest = self._seen.plan.fingerprint == self._plan.fingerprint
+        if self._step is None and (is_newest or not self._student.is_done):
             self._step = self._pool.submit(self._student.study, self._seen)
 
     def take(self, number: int) -> Step:
@@ -229,7 +230,9 @@ class _Student:
         self._algorithm = "packing" if algorithm == "auto" or plan.chosen_by else None
         self._before: list[Seen] = []
         self._learner: Learner | None = None
-        self._written_Bps, self._fruitless, self._is_done = 0.0, 0, False
+        self._written_Bps, self._fruitless = 0.0, 0
+        self.is_done = False
+        """Whether there is nothing to do but to test the newest plan."""
         self._told: set[frozenset[Pair]] = set()
         self.slowest_s = self.study_s = 0.0
         """The time of the slowest operation before learning began, and of what was last learnt."""
@@ -251,17 +254,17 @@ class _Student:
                 return Step([], None, is_over=len(self._before) >= _BEFORE)
             self._learner = self._begun()
         lines = self._write(seen)
-        if self._is_done:
+        if self.is_done:
             return Step(lines, None, is_over=True)
         self._learner.see(_observation(seen), seen.rate_Bps)
         model = self._learner.proposal()
         plan, promised_Bps = self._planned(seen, model)
         self._fruitless = 0 if plan is not None else self._fruitless + 1
-        self._is_done = self._learner.done or self._fruitless >= _PATIENCE
+        self.is_done = self._learner.done or self._fruitless >= _PATIENCE
         if plan is not None:
             lines += [*self._groups(model), _faster(seen.rate_Bps, promised_Bps)]
         # The last plan's operation says what is usual from then on.
-        return Step(lines, plan, is_over=self._is_done and plan is None)
+        return Step(lines, plan, is_over=self.is_done and plan is None)
 
     def _is_worth_while(self) -> bool:
         """Return whether the first plan is clearly slower than it promised, though not by far."""
