@@ -223,3 +223,20 @@ def test_pairs_that_a_firewall_blocks_are_left_out():
     assert (0, 3) not in offered
     assert offered.keys() <= alone.keys()
     assert UNLIMITED not in offered.values()
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(networks.cloud, 1000), (networks.cloud, 1007), (networks.sparse, 1002)])
+def test_any_plan_on_a_whole_model_is_carried(kind, seed):
+    truth = small(kind, seed)
+    refinement = refined(truth, latency_s={pair: float(truth.latency_s[pair]) for pair in truth.pairs})
+    assert refinement.proven and refinement.model.is_whole
+    plan = treefold.plan(refinement.model.network(), "packing", size_bytes=1 << 26)
+    rates = planned.loads_of(plan)
+    loads = np.array([rates.get(pair, 0.0) for pair in truth.pairs])
+    assert reached_Bps(truth, 1.0, loads) >= 0.93 * optimum_Bps(truth)
+
+
+def test_a_model_that_leaves_something_unexplained_is_not_whole():
+    truth = dumbbell()
+    refinement = refined(truth, most_tests=1)
+    assert not refinement.model.is_whole

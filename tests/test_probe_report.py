@@ -6,7 +6,7 @@ import pytest
 
 import treefold
 from treefold import probe
-from treefold.discovery import UNLIMITED, Knowledge, Model, Observation, Refinement
+from treefold.discovery import UNLIMITED, Group, Knowledge, Model, Observation, Refinement
 from treefold.probe import Measurements, RoundTrips
 from treefold.probe.names import distinct_names
 from treefold.probe.results import Outcome, outcome_of
@@ -63,6 +63,22 @@ def test_a_worker_on_a_very_slow_line_is_not_left_out():
     found.model, found.outcome = Model("abc", found.rates, [], carried, {}), Outcome(5e4, True, True, None)
     network = treefold.topology(probe.document(found))
     assert network.num_links == 4
+
+
+def test_a_model_that_explains_all_tests_is_written_with_all_pairs_and_what_they_share():
+    found = measured()
+    carried = {(0, 1): 1e9, (1, 0): 1e9, (1, 2): 5e4, (2, 1): 5e4}
+    cap = Group(frozenset({(0, 1), (0, 2)}), 7e5, "a egress", support=1, confirmed=True)
+    found.model, found.outcome = (
+        Model("abc", found.rates, [cap], carried, {}, is_whole=True),
+        Outcome(5e4, True, True, None),
+    )
+    network = treefold.topology(probe.document(found))
+    assert network.num_links == len(found.rates)
+    assert {(link.source, link.target): link.bandwidth_Bps for link in network.links()} == {
+        ("abc"[one], "abc"[other]): rate for (one, other), rate in found.rates.items()
+    }
+    assert [(each.name, each.bandwidth_Bps) for each in network.shared()] == [("a egress", 7e5)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 
 from treefold.discovery import hints, planned
 from treefold.discovery.explain import WORTH, explain
-from treefold.discovery.groups import Shared, caps, same, settled, support, supported
+from treefold.discovery.groups import Shared, caps, same, settled, support, supported, unexplained
 from treefold.discovery.mixtures import Hull
 from treefold.discovery.model import Group, Model, group_name
 from treefold.discovery.observations import Evidence, Mask, Observation, Pair, Vector
@@ -88,7 +88,7 @@ class Beliefs:
     # What follows.
 
     def certain(self) -> list[Shared]:
-        """Return the workers' caps, which tests show, or have shown and none refutes, and what is known to be shared."""
+        """Return the workers' caps, which tests show, or have shown and none refutes, and what is known of sharing."""
         mask = self.evidence.mask
         known = [Shared(mask(pairs), rate_Bps, True, True) for pairs, rate_Bps in self._knowledge.shared]
         shown = caps(self.evidence)
@@ -163,6 +163,11 @@ class Beliefs:
     def drop_unsupported(self) -> None:
         """Give up the groups for which little speaks."""
         self.groups = supported(self.evidence, self.groups)
+
+    def explain_all(self) -> bool:
+        """Return whether the groups explain all that fell short in any test."""
+        is_open = unexplained(self.evidence, [*self.certain(), *self.groups]).any()
+        return bool(not is_open and np.isinf(self._ceiling).all())
 
     def explain_anew(self, worth: float) -> bool:
         """Forget what was concluded, and explain all tests together; return whether there is an explanation."""

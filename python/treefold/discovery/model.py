@@ -52,6 +52,8 @@ class Model:
         carried_Bps: The rates that pairs carried all at once, in one test or in turns, of which the best plan is made.
             What is planned within them is carried, whatever else the network is.
         latency_s: The latency of each pair, one way; pairs without one have 0.
+        is_whole: Whether pairs and groups explain all tests, and the last plan for them was carried. Then any plan for
+            them is carried, also that of another collective, and not only what is within `carried_Bps`.
 
     Example:
         >>> from treefold.discovery import Group, Model
@@ -68,6 +70,7 @@ class Model:
     groups: Sequence[Group]
     carried_Bps: Mapping[Pair, float]
     latency_s: Mapping[Pair, float]
+    is_whole: bool = False
 
     def document(self) -> Document:
         """Return the network as a topology document: each pair with its rate alone, and the shared capacities."""

@@ -119,7 +119,7 @@ class Refinement:
     @property
     def model(self) -> Model:
         """The best model so far."""
-        return self._beliefs.model
+        return replace(self._beliefs.model, is_whole=self.proven and self._beliefs.explain_all())
 
     def tests(self) -> Tests:
         """Yield tests, and learn from the observation that is sent for each; the end of the generator is the end."""

@@ -21,7 +21,13 @@ _ROUND: validation.Schema = {
     "learnt": [_GROUP],
     "dropped": [str],
 }
-_MODEL: validation.Schema = {"alone_Bps": _RATES, "carried_Bps": _RATES, "latency_s": _RATES, "groups": [_GROUP]}
+_MODEL: validation.Schema = {
+    "alone_Bps": _RATES,
+    "carried_Bps": _RATES,
+    "latency_s": _RATES,
+    "groups": [_GROUP],
+    "is_whole": bool,
+}
 _OUTCOME: validation.Schema = {
     "rate_Bps": validation.is_amount,
     "carried": bool,
@@ -42,7 +48,7 @@ def to_json(measured: Measurements) -> dict[str, Any]:
 def _model(model: Model) -> dict[str, Any]:
     rates = {"alone_Bps": model.alone_Bps, "carried_Bps": model.carried_Bps, "latency_s": model.latency_s}
     listed = {key: [[*pair, value] for pair, value in by_pair.items()] for key, by_pair in rates.items()}
-    return {**listed, "groups": [*map(_group, model.groups)]}
+    return {**listed, "groups": [*map(_group, model.groups)], "is_whole": model.is_whole}
 
 
 def take(measured: Measurements, learnt: dict[str, Any]) -> None:
@@ -53,7 +59,8 @@ def take(measured: Measurements, learnt: dict[str, Any]) -> None:
             key: {(source, target): value for source, target, value in found[key]}
             for key in ("alone_Bps", "carried_Bps", "latency_s")
         }
-        measured.model = Model(names=names, groups=[*map(_group_of, found["groups"])], **rates)
+        groups = [*map(_group_of, found["groups"])]
+        measured.model = Model(names=names, groups=groups, is_whole=found["is_whole"], **rates)
     for outcome in learnt["outcomes"]:
         measured.outcome = Outcome(**outcome)
     measured.rounds = [

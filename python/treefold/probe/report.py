@@ -3,7 +3,7 @@
 from typing import Any
 
 from treefold._core import format_time
-from treefold.discovery import Model, Round
+from treefold.discovery import Model, Round, shared
 from treefold.importers import Document
 from treefold.importers.caps import Cap, cap_nodes
 from treefold.importers.document import make_document, make_link, make_node, make_shared
@@ -67,12 +67,18 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
         names = worker_names(links, measured.workers)
         empty = {key: value for key, value in links.items() if key != "shared"}
     if measured.model is not None and measured.model.carried_Bps:
-        return _refined(measured, measured.model, empty)
+        return (_whole if measured.model.is_whole else _refined)(measured, measured.model, empty)
     filled = empty | {"links": [_link(measured, names, pair, measured.rates[pair]) for pair in measured.rates]}
     if links is not None:
         filled = with_shared(filled, links, measured, names)
     caps = {names[rank]: cap for rank, cap in node_caps(measured).items()}
     return cap_nodes(filled, {name: caps[name] for name in names if name in caps})
+
+
+def _whole(measured: Measurements, model: Model, empty: Document) -> Document:
+    """Return the network of all pairs, with their rates alone and with what they share."""
+    links = [_link(measured, list(model.names), pair, rate_Bps) for pair, rate_Bps in model.alone_Bps.items()]
+    return shared(empty | {"links": links}, model)
 
 
 def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
@@ -87,15 +93,15 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
         least_Bps = min(least_Bps, _LITTLE * measured.outcome.rate_Bps)
     used = [pair for pair in measured.rates if carried_Bps.get(pair, 0.0) > least_Bps]
     links = {pair: _link(measured, list(model.names), pair, carried_Bps[pair]) for pair in used}
-    shared = []
+    capacities = []
     for group in model.groups:
         members = sorted(group.members & links.keys())
         together_Bps = _WITHIN * sum(links[pair]["bandwidth_Bps"] for pair in members)
         if len(members) > 1 and together_Bps > _FULL * group.capacity_Bps:
-            shared.append(make_shared(group.name, _digits(min(group.capacity_Bps, together_Bps))))
+            capacities.append(make_shared(group.name, _digits(min(group.capacity_Bps, together_Bps))))
             for pair in members:
                 links[pair]["shares"] = [*links[pair].get("shares", []), group.name]
-    return empty | {"links": [*links.values()]} | ({"shared": shared} if shared else {})
+    return empty | {"links": [*links.values()]} | ({"shared": capacities} if capacities else {})
 
 
 def _link(measured: Measurements, names: list[str], pair: Pair, rate_Bps: float) -> dict[str, Any]:
