@@ -41,6 +41,15 @@ import_exception!(treefold.errors, OutsideError);
 import_exception!(treefold.errors, PeerError);
 import_exception!(treefold.errors, TreefoldError);
 
+/// Looks up the types of all errors, which are kept.
+fn know_errors(py: Python<'_>) {
+    py.get_type::<DeadlineError>();
+    py.get_type::<MisfitError>();
+    py.get_type::<OutsideError>();
+    py.get_type::<PeerError>();
+    py.get_type::<TreefoldError>();
+}
+
 /// A NumPy array of one dimension.
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -118,6 +127,14 @@ fn html(value: &Bound<'_, PyAny>, function: &str) -> Option<String> {
 
 #[pymodule]
 mod _core {
+    use pyo3::prelude::*;
+
+    /// Imports the errors. Else the first one of a kind would, and fail while an interrupt waits to be noticed.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.py().import("treefold.errors").map(|_| super::know_errors(module.py()))
+    }
+
     /// The interface for which this core was built; Python compares it with the one that it expects.
     #[pymodule_export]
     const INTERFACE: &str = include_str!("../../../python/treefold/_core.pyi");
