@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -196,7 +197,7 @@ def test_what_is_unfinished_is_beside_the_file_and_measured_anew(monkeypatch, tm
 
 def test_a_file_that_cannot_be_written_any_more_is_told_to_every_worker(tmp_path):
     (folder := tmp_path / "folder").mkdir()
-    errors, _ = discovered(folder / "net.json", announce=lambda _: folder.exists() and folder.rmdir())
+    errors, _ = discovered(folder / "net.json", announce=lambda _: shutil.rmtree(folder, ignore_errors=True))
     assert len(set(errors)) == 1 and "there is no folder 'folder'" in errors[0]
 
 

@@ -48,8 +48,8 @@ class DiscoverOptions:
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="The maximum traffic of all workers together while --discover measures, by default 64GiB; each "
-            "transfer needs at least 1MiB.",
+            help="The maximum traffic of all workers together while --discover measures: that of treefold probe "
+            "(64GiB) unless you say another one. Each transfer needs at least 1MiB.",
         ),
     ] = None
 

@@ -106,8 +106,8 @@ class JobOptions:
             help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
             "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
             "a network without switches. Where a network's file joins each two workers by a link of their own, the run "
-            "also learns which links share a capacity. With --discover, an all-reduce over tcp adapts unless you say "
-            "--adapt no or --trace.",
+            "also learns which links share a capacity. An all-reduce over tcp on a network that --discover measures "
+            "adapts unless you say --adapt no or --trace.",
         ),
     ] = None
     learn: Annotated[
