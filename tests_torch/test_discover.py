@@ -66,11 +66,12 @@ def test_the_file_may_be_named_and_is_rank_0s_alone(workers, folder):
 
 
 def failure(rank: int, size: int, of_rank_0: str, of_others: str, timeout_s: float = 20) -> str:
-    os.environ["TREEFOLD_TOPOLOGY"] = of_others if rank else of_rank_0
-    try:
-        dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s))
-    except treefold.TreefoldError as error:
-        return str(error)
+    with pytest.MonkeyPatch.context() as patch:  # the processes of the ranks run the next tests, too
+        patch.setenv("TREEFOLD_TOPOLOGY", of_others if rank else of_rank_0)
+        try:
+            dist.init_process_group("treefold", rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s))
+        except treefold.TreefoldError as error:
+            return str(error)
     dist.destroy_process_group()
     return ""
 
