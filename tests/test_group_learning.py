@@ -12,8 +12,9 @@ from treefold import runtime
 from treefold.errors import TreefoldError
 from treefold.runtime import Connections, control
 from treefold.runtime.controller import Controller
-from treefold.runtime.learning import Learning, Used, applies
-from treefold.runtime.networks import bandwidths
+from treefold.runtime.learning import Learning, applies
+from treefold.runtime.networks import UNCHANGED, Changes, bandwidths
+from treefold.runtime.observing import Seen, Used
 from treefold.runtime.plans import GroupPlans
 
 SIZE = 16 << 20
@@ -38,10 +39,18 @@ def operation(plan, duct, capacity_Bps):
     seconds = SIZE * max(shared_s, alone_s)
     full = {pair for pair, load in each.items() if load / ALONE >= 0.98 * max(shared_s, alone_s)}
     full |= {pair for pair in duct if each[pair]} if shared_s >= alone_s else set()
-    busy = [{} for _ in range(4)]
-    for source, target in full:
-        busy[source][target] = (int(each[source, target] * SIZE), seconds)
-    return seconds, [Used(seconds, links) for links in busy]
+    busy, courses = [{} for _ in range(4)], [{} for _ in range(4)]
+    for (source, target), load in each.items():
+        waits_s = seconds if (source, target) in full else 0.0
+        courses[source][target] = even(load * SIZE / 1024), even(1000 * waits_s)
+        if waits_s:
+            busy[source][target] = (int(load * SIZE), waits_s)
+    return seconds, [Used(seconds, *both) for both in zip(busy, courses, strict=True)]
+
+
+def even(last):
+    """Return a course that grows evenly."""
+    return np.linspace(0, last, 33).astype(int).tolist()
 
 
 def run(learning, plan, duct, capacity_Bps, most):
@@ -77,7 +86,13 @@ def test_operations_become_faster_and_what_was_carried_is_written(tmp_path):
     assert written.rank_names == MESH.rank_names
     again = treefold.plan(written, "packing", size_bytes=SIZE)
     assert operation(again, DUCT, 4e6)[0] <= 1.06 * min(times)
-    assert set(learning.usual(last.topology)) <= set(bandwidths(MESH))
+    rates, names = bandwidths(last.topology), MESH.rank_names
+    used, unused = max(rates, key=rates.get), min(rates, key=rates.get)
+    tiny = {(names[unused[0]], names[unused[1]]): 1e-3 * ALONE}
+    network = last.topology.with_bandwidths(tiny, one_way=True)
+    assert set(learning.settle(network)) <= set(bandwidths(MESH))
+    faster, slower = Changes({used: 3.0, unused: 0.1}, {}, frozenset()), Changes({used: 0.5}, {}, frozenset())
+    assert learning.counted(faster) == UNCHANGED and learning.counted(slower) == slower
 
 
 def test_where_plans_keep_their_promise_nothing_is_learnt():
@@ -92,7 +107,7 @@ def test_learning_ends_where_no_operation_teaches_anything():
     plan = treefold.plan(MESH, "packing", size_bytes=SIZE)
     learning = Learning(plan, None, None)
     assert not learning.is_under_way
-    learning.begin(1, plan, SIZE, Used(1.0, {}))
+    learning.begin(1, plan, SIZE, Used(1.0, {}, {}))
     assert learning.is_under_way
     learning.take(60)
     assert learning.is_under_way
@@ -108,11 +123,48 @@ def test_it_applies_where_links_join_all_pairs(network, does):
     assert applies(treefold.topology(network)) is does
 
 
+def test_a_window_shows_what_left_in_it_on_all_ranks_and_where_data_always_waited():
+    plan = treefold.plan(MESH, "packing", size_bytes=SIZE)
+    mib = 1024
+    # Rank 0 began half a second earlier, and waited for the others before it sent anything.
+    early = {1: ([0, 0, *(each * mib for each in (2, 4, 6, 8, 8))], [0, 0, 0, 500, 1000, 1500, 1500])}
+    late = {0: ([each * mib for each in (0, 2, 4, 6, 8, 10)], [0, 0, 100, 200, 300, 400])}
+    used = {0: Used(3.0, {}, early), 1: Used(2.5, {}, late)}
+    windows = Seen(plan, SIZE, used).observations()
+    assert len(windows) == 7 - 2
+    rates = [observation.got_Bps for observation in windows]
+    assert all(each[0, 1] == pytest.approx(4 << 20, rel=1e-6) for each in rates[:4])
+    assert all(each[1, 0] == pytest.approx(4 << 20, rel=1e-6) for each in rates)
+    waits = [[pair for pair, rate in each.offered_Bps.items() if rate == np.inf] for each in windows]
+    assert waits[0] == [] and all(pairs == [(0, 1)] for pairs in waits[1:4])
+
+
+def test_operations_that_carry_little_have_no_windows():
+    plan = treefold.plan(MESH, "packing", size_bytes=SIZE)
+    assert Seen(plan, SIZE, {0: Used(1.0, {}, {1: ([0, 1000], [0, 1])}), 1: Used(1.0, {}, {})}).observations() == []
+
+
+BUSY, COURSES = {"1": [1, 1.0]}, {"1": [[0, 1], [0, 1]]}
+
+
 @pytest.mark.parametrize(
-    "busy", [{"4": [1, 1.0]}, {"1": [-1, 1.0]}, {"1": [1]}, {"1": [1, "x"]}, [], {"1": [1.5, 1.0]}], ids=str
+    ("busy", "courses"),
+    [
+        *((busy, COURSES) for busy in ({"4": [1, 1.0]}, {"1": [-1, 1.0]}, {"1": [1]}, {"1": [1, "x"]}, [])),
+        ({"1": [1.5, 1.0]}, COURSES),
+        *(
+            (BUSY, {"1": course})
+            for course in ([], [[0, 1]], [[0, 1], [0]], [[0], [0]], [[0, -1], [0, 0]], [[0.5], []])
+        ),
+        (BUSY, []),
+        (BUSY, {"4": [[0, 1], [0, 1]]}),
+    ],
+    ids=str,
 )
-def test_what_other_ranks_tell_is_checked(busy):
-    blob = json.dumps({"kind": "used", "operation": 1, "seconds": 1.0, "busy": busy}).encode()
+def test_what_other_ranks_tell_is_checked(busy, courses):
+    fields = {"kind": "used", "operation": 1, "seconds": 1.0, "busy": BUSY, "courses": COURSES}
+    assert control.read("worker 1", json.dumps(fields).encode(), 4)["operation"] == 1
+    blob = json.dumps({**fields, "busy": busy, "courses": courses}).encode()
     with pytest.raises(TreefoldError, match="worker 1"):
         control.read("worker 1", blob, 4)
 

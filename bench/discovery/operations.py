@@ -1,55 +1,65 @@
 """Lets operations run on a simulated network, and learns from them: `learnt` gives the rate of each.
 
-On a full cable all that send have the same share. So only the pairs with most to carry always have data waiting; others
-wait now and then, and carry what is a fair share while they do.
+In a real operation on a network that is not known well, no link waits for the others for long, as there is always
+something that may be sent ahead. So every pair sends what the plan gives it as fast as its share of the cables allows,
+and ends early or late. An operation is seen in windows, as the workers see it.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.discovery.trials import optimum_Bps, probed
-from bench.discovery.truth import Pair, Truth, shares
+from bench.discovery.truth import Truth, shares
 from treefold.discovery import UNLIMITED, Knowledge, Learner, Observation, planned
 from treefold.discovery.groups import caps
-from treefold.discovery.observations import Evidence
+from treefold.discovery.observations import Evidence, Vector
 
-_FULL = 0.985
-"""A cable is full that is used so much of what the fullest is."""
-_MOST = 0.9
-"""A pair always has data waiting if it carries so much of what the busiest pair of a full cable does."""
 _UNFAIR = 0.1
 """The standard deviation of the relative error of a fair share."""
-_LEAST = 0.01
-"""The rate of a pair while it waits is known if it waits for more than this part of the time."""
+_WINDOWS = 16
+_WAITS = 0.9
+"""Data always waits for a pair if it does so for this part of a window."""
+_DONE = 1e-9
+"""A pair has sent all if this part of the time that it had alone is left."""
 
 
-def operation(truth: Truth, plan: planned.Planned, random: np.random.Generator) -> tuple[Observation, float]:
-    """Return what an operation shows, and its rate: that at which the fullest cable is just full."""
-    used = truth.uses @ plan.loads_Bps / truth.capacity_Bps
-    carried = plan.loads_Bps / used.max()
-    got = carried * (1 + truth.noise * random.standard_normal(len(carried)))
-    full = truth.uses[used >= _FULL * used.max()] * carried
-    waits = (full >= _MOST * full.max(axis=1, keepdims=True)).any(axis=0) & (carried > 0)
-    rates = {pair: float(rate) for pair, rate in zip(truth.pairs, got, strict=True) if rate > 0}
-    offered = {pair: UNLIMITED if wait else rates.get(pair, 0.0) for pair, wait in zip(truth.pairs, waits, strict=True)}
-    busy = _busy(truth, carried, waits, random)
-    return Observation({pair: offered[pair] for pair in rates}, rates, busy), plan.rate_Bps / float(used.max())
+def operation(
+    truth: Truth, plan: planned.Planned, random: np.random.Generator
+) -> tuple[list[Observation], dict[tuple[int, int], float], float]:
+    """Return what the windows of an operation show, what each pair carried in the mean, and the rate."""
+    volumes = plan.loads_Bps / plan.rate_Bps
+    moments_s, sent = _course(truth, volumes, random)
+    ends_s = np.linspace(0, moments_s[-1], _WINDOWS + 1)
+    by = np.array([np.interp(ends_s, moments_s, column) for column in sent.T]).T
+    got_Bps = np.diff(by, axis=0) / np.diff(ends_s)[:, None]
+    waits = by[:-1] + (_WAITS * got_Bps.T * np.diff(ends_s)).T < (1 - _DONE) * volumes
+    windows = range(1, _WINDOWS - 1)
+    observations = [_observation(truth, got_Bps[window], waits[window], random) for window in windows]
+    carried_Bps = dict(zip(truth.pairs, (volumes / moments_s[-1]).tolist(), strict=True))
+    return observations, carried_Bps, 1 / float(moments_s[-1])
 
 
-def _busy(
-    truth: Truth, carried: NDArray[np.float64], waits: NDArray[np.bool_], random: np.random.Generator
-) -> dict[Pair, float]:
-    """Return what each pair carries while data waits for it, beside the pairs that always wait."""
-    used = np.flatnonzero(carried > 0)
-    rates = {}
-    for place, column in enumerate(used):
-        offered = np.where(waits, np.inf, carried)
-        offered[column] = np.inf
-        fair = shares(truth.uses[:, used], truth.capacity_Bps, offered[used], np.ones(len(used)))[place]
-        rate = max(fair * np.exp(_UNFAIR * random.standard_normal()), carried[column])
-        if carried[column] > _LEAST * rate:
-            rates[truth.pairs[column]] = float(rate)
-    return rates
+def _course(truth: Truth, volumes: Vector, random: np.random.Generator) -> tuple[NDArray[np.float64], Vector]:
+    """Return when a pair has sent all, and what all have sent by then, until all have."""
+    weights = np.exp(_UNFAIR * random.standard_normal(len(volumes)))
+    left, moments_s, sent = volumes.copy(), [0.0], [np.zeros(len(volumes))]
+    while (sends := left > _DONE * volumes).any():
+        columns = np.flatnonzero(sends)
+        unlimited = np.full(len(columns), np.inf)
+        rates = shares(truth.uses[:, columns], truth.capacity_Bps, unlimited, weights[columns])
+        step_s = float((left[columns] / rates).min())
+        left[columns] -= step_s * rates
+        moments_s.append(moments_s[-1] + step_s)
+        sent.append(volumes - left)
+    return np.array(moments_s), np.array(sent)
+
+
+def _observation(truth: Truth, got_Bps: Vector, waits: NDArray[np.bool_], random: np.random.Generator) -> Observation:
+    """Return what a window shows, with the noise of a measurement."""
+    noisy = got_Bps * (1 + truth.noise * random.standard_normal(len(got_Bps)))
+    rates = {pair: float(rate) for pair, rate in zip(truth.pairs, noisy, strict=True) if rate > 0}
+    waiting = {pair for pair, wait in zip(truth.pairs, waits, strict=True) if wait}
+    return Observation({pair: UNLIMITED if pair in waiting else rate for pair, rate in rates.items()}, rates)
 
 
 def learnt(truth: Truth, hint: str, seed: int, most: int = 40) -> list[float]:
@@ -60,15 +70,15 @@ def learnt(truth: Truth, hint: str, seed: int, most: int = 40) -> list[float]:
     for each in observations:
         evidence.add(each)
     best_Bps = optimum_Bps(truth)
-    seen, rate_Bps = operation(truth, planned.best(evidence, evidence.alone_Bps, caps(evidence)), random)
+    *seen, rate_Bps = operation(truth, planned.best(evidence, evidence.alone_Bps, caps(evidence)), random)
     latency_s = {pair: float(truth.latency_s[pair]) for pair in truth.pairs} if hint == "latency" else {}
     shared = [(each.got_Bps, sum(each.got_Bps.values())) for each in observations[:-1]]
     learner, rates = Learner(alone, rate_Bps, Knowledge(shared=shared, latency_s=latency_s)), [rate_Bps / best_Bps]
     for _ in range(most):
-        learner.see(seen, rate_Bps)
+        learner.see(*seen, rate_Bps)
         carried = learner.proposal().carried_Bps
         capacity: NDArray[np.float64] = np.array([carried.get(pair, 0.0) for pair in truth.pairs])
-        seen, rate_Bps = operation(truth, planned.best(evidence, capacity, []), random)
+        *seen, rate_Bps = operation(truth, planned.best(evidence, capacity, []), random)
         rates.append(rate_Bps / best_Bps)
         if learner.done:
             break

@@ -380,6 +380,7 @@ class LinkUsage:
     rank: Final[int]
     sent_bytes: Final[int]
     busy_s: Final[float]
+    course: Final[list[tuple[float, float]]]
 
 class ControlMessage:
     sender: Final[int]

@@ -4,8 +4,8 @@ A pair that fell short in some tests is in a group that was full in each of them
 capacity of that group is the rate of the pair alone. So other pairs are added, that which fills most of what is missing
 in those tests first, as long as no test carried more than the capacity, and no pair alone. Likelier are pairs that
 share an end with the first, that fell short themselves, and that got no more than the first (in a fair share of
-something full, nobody gets more than one who gets too little), also not while data waited for them. As none of this is
-certain, each start is tried in several manners.
+something full, nobody gets more than one who gets too little). As none of this is certain, each start is tried in
+several manners.
 
 A start costs O(members x tests x pairs).
 """
@@ -24,11 +24,6 @@ _FASTER = 0.2
 """The worth of a pair that got more than the first while that fell short, as against others."""
 _MORE = 1.15
 """A pair got more than another if it got so many times as much."""
-_BUSIER, _SLOWED = 1.25, 0.88
-"""A pair is apart from the first if it carried so many times as much while data waited for it; it is slowed if that was
-less than this part of what it carries alone."""
-_APART, _TOGETHER = 0.03, 2.0
-"""The worth of a pair that is always apart, and of one that is always slowed, as against others."""
 _LEAST_FILL = 0.002
 _WIDER = 3
 """So many capacities above the rate of the first pair are tried, too."""
@@ -92,11 +87,6 @@ def _worth(evidence: Evidence, still_open: Mask, start: int, manner: str) -> Vec
     if manner == "fair":
         faster = (got[where] > _MORE * got[where, start][:, None]).any(axis=0)
         worth = np.where(faster, _FASTER * worth, worth)
-    busy = evidence.busy_Bps[where]
-    known = np.maximum((busy > 0).sum(axis=0), 1)
-    apart = (busy > _BUSIER * got[where, start][:, None]).sum(axis=0) / known
-    slowed = ((busy > 0) & (busy < _SLOWED * evidence.alone_Bps)).sum(axis=0) / known
-    worth = worth * _APART**apart * _TOGETHER**slowed
     if manner == "pure":
         worth = worth / np.maximum(got.sum(axis=0), 1e-9)
     return np.asarray(worth)

@@ -6,7 +6,7 @@ carried in each test is then one product of matrices.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,13 +53,11 @@ class Observation:
     Attributes:
         offered_Bps: The rate that was offered to each pair, in bytes per second; pairs that are absent had no traffic.
         got_Bps: The rate that each pair got, in bytes per second.
-        busy_Bps: The rate of pairs while data waited for them, in bytes per second, where that is known.
 
     """
 
     offered_Bps: Mapping[Pair, float]
     got_Bps: Mapping[Pair, float]
-    busy_Bps: Mapping[Pair, float] = field(default_factory=dict)
 
 
 class Evidence:
@@ -73,7 +71,6 @@ class Evidence:
         alone_Bps: The rate of each pair alone, or what it got in a test if that was more.
         offered_Bps: The rates that each test offered to each pair; 0 where it offered nothing.
         got_Bps: The rate of each pair in each test.
-        busy_Bps: The rate of each pair in each test while data waited for it; 0 where that is not known.
         noise: The standard deviation of the relative error of a rate.
 
     """
@@ -95,7 +92,6 @@ class Evidence:
         self.alone_Bps: Vector = self.vector(alone_Bps)
         self.offered_Bps: Vector = np.zeros((0, len(self.pairs)))
         self.got_Bps: Vector = np.zeros((0, len(self.pairs)))
-        self.busy_Bps: Vector = np.zeros((0, len(self.pairs)))
         self.noise = noise
 
     @property
@@ -122,13 +118,11 @@ class Evidence:
         got = self.vector(observation.got_Bps)
         self.offered_Bps = np.vstack([self.offered_Bps, offered])
         self.got_Bps = np.vstack([self.got_Bps, got])
-        self.busy_Bps = np.vstack([self.busy_Bps, self.vector(observation.busy_Bps)])
         self.alone_Bps = np.maximum(self.alone_Bps, got * (1 - self.noise))
 
     def forget(self, tests: Mask) -> None:
         """Forget some tests, by their rows."""
         self.offered_Bps, self.got_Bps = self.offered_Bps[~tests], self.got_Bps[~tests]
-        self.busy_Bps = self.busy_Bps[~tests]
 
     def vector(self, values: Mapping[Pair, float]) -> Vector:
         """Return values by pair as a row; 0 where there is none."""

@@ -4,7 +4,7 @@ Each is a JSON object with a `kind`:
 
 - `rates`: the rates of the sender's links that differ from what the plan assumes.
 - `delays`: the seconds that the sender's links take longer than in the beginning.
-- `used`: how long an operation took on the sender, and for how long data waited for each of its links.
+- `used`: how long an operation took on the sender, what left over each of its links by when, and how long data waited.
 - `returned`: a connection of the sender that was cut has come back.
 - `plan`: rank 0's new plan, from which operation on it is used, and which connections it may use.
 - `window`: how many operations may be in flight from now on; rank 0 sends it.
@@ -18,6 +18,7 @@ Each is a JSON object with a `kind`:
 import base64
 import binascii
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from treefold._core import Plan
@@ -65,26 +66,28 @@ def read_plan(sender: str, text: str) -> Plan:
         raise TreefoldError(f"{sender} has sent {error}") from None
 
 
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_busy(value: Any) -> bool:
+    return validation.matches(value, (validation.is_count, validation.is_amount))
+
+
+def _is_course(value: Any) -> bool:
+    is_pair = validation.matches(value, ([validation.is_count], [validation.is_count]))
+    return is_pair and 1 < len(value[0]) == len(value[1])
+
+
 def _schemas(size: int) -> dict[str, Schema]:
     """Return what the fields of each kind have to match."""
 
     def is_rank(value: Any) -> bool:
         return type(value) is int and 0 <= value < size
 
-    def are_rates(value: Any) -> bool:
+    def of_ranks(matches: Callable[[Any], bool]) -> Callable[[Any], bool]:
         ranks = [str(rank) for rank in range(size)]
-        return isinstance(value, dict) and all(key in ranks and validation.is_amount(value[key]) for key in value)
-
-    def are_delays(value: Any) -> bool:
-        ranks = [str(rank) for rank in range(size)]
-        numbers = (int, float)
-        return isinstance(value, dict) and all(
-            key in ranks and type(value[key]) in numbers and math.isfinite(value[key]) for key in value
-        )
-
-    def are_busy(value: Any) -> bool:
-        ranks, each = [str(rank) for rank in range(size)], (validation.is_count, validation.is_amount)
-        return isinstance(value, dict) and all(key in ranks and validation.matches(value[key], each) for key in value)
+        return lambda value: isinstance(value, dict) and all(key in ranks and matches(value[key]) for key in value)
 
     def is_life(value: Any) -> bool:
         return value is None or is_sequence(value)
@@ -96,9 +99,14 @@ def _schemas(size: int) -> dict[str, Schema]:
         return validation.is_count(value) and value < _MOST_SEQUENCE
 
     return {
-        "rates": {"rates": are_rates},
-        "delays": {"delays": are_delays},
-        "used": {"operation": validation.is_count, "seconds": validation.is_amount, "busy": are_busy},
+        "rates": {"rates": of_ranks(validation.is_amount)},
+        "delays": {"delays": of_ranks(_is_number)},
+        "used": {
+            "operation": validation.is_count,
+            "seconds": validation.is_amount,
+            "busy": of_ranks(_is_busy),
+            "courses": of_ranks(_is_course),
+        },
         "returned": {"peer": is_rank, "life": is_sequence},
         "state": {
             "round": validation.is_count,

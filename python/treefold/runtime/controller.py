@@ -37,8 +37,9 @@ from treefold.runtime.control import ControlMessage
 from treefold.runtime.delays import DelayMonitor
 from treefold.runtime.faults import lost_error, silent_error
 from treefold.runtime.flights import Flight, Flights
-from treefold.runtime.learning import Learning, Used, used
+from treefold.runtime.learning import Learning
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
+from treefold.runtime.observing import Used, used
 from treefold.runtime.pending import MOST_IN_FLIGHT
 from treefold.runtime.plans import GroupPlans, NextPlan, lines
 from treefold.runtime.rates import REPORTED, RateMonitor
@@ -48,8 +49,7 @@ from treefold.runtime.transport import Operation
 
 _WORTH = 0.05
 """A new plan is used if it is predicted to be faster by this part."""
-_POLL_S = 0.02
-_MOST_POLL_S = 0.3
+_POLL_S, _MOST_POLL_S = 0.02, 0.3
 _MOST_EVENTS = 1000
 _LOG = logging.getLogger("treefold")
 
@@ -303,7 +303,7 @@ class Controller:
             self.learning.has_taught = False
             self._first_plan = self.plans.all_reduce
             self._first_network = self._first_plan.topology
-            self.monitor.usual = self.learning.usual(self._first_network)
+            self.monitor.usual = self.learning.settle(self._first_network)
             self.monitor.rates.clear()
             self._know(self._known)
 
@@ -337,7 +337,7 @@ class Controller:
         """Return the changes of the first network, with what was measured since a plan was last made."""
         known = self._known
         factors = {link: by * known.factors.get(link, 1.0) for link, by in self.monitor.changes().items()}
-        return Changes({**known.factors, **factors}, dict(self.delays.added), known.absent)
+        return self.learning.counted(Changes({**known.factors, **factors}, dict(self.delays.added), known.absent))
 
     def _back(self) -> dict[Pair, int]:
         """Return the absent pairs whose ends have met again, and the life of their connection."""

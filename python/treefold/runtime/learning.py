@@ -1,9 +1,9 @@
 """A group that adapts learns from its operations what its links carry together; no traffic is sent for that.
 
-After each large all-reduce every rank tells rank 0 for how long data has waited for each of its links. From the plan
-and the time of the operation, rank 0 knows what each link has carried in the mean. A `Learner` explains which links
-share a capacity, and proposes rates that can be carried at once, for which rank 0 plans anew. All of this happens in a
-thread of its own, beside the operations that follow; the controller announces the plan when it is there.
+After each large all-reduce every rank tells rank 0 what has left for its peers by when, and for how long data has
+waited (`observing`). A `Learner` explains which links share a capacity, and proposes rates that can be carried at once,
+for which rank 0 plans anew. All of this happens in a thread of its own, beside the operations that follow; the
+controller announces the plan when it is there.
 
 Only links that fall short from the beginning are learnt about: those that become slow later have changed, which is the
 controller's own part. It begins when learning is over, and takes what links carry then for what is usual.
@@ -11,17 +11,16 @@ controller's own part. It begins when learning is over, and takes what links car
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from treefold import exporters, plans
-from treefold._core import LinkUsage, Plan, Topology, format_bandwidth
-from treefold.discovery import UNLIMITED, Group, Knowledge, Learner, Model, Observation, Pair, loads_of
+from treefold._core import Plan, Topology, format_bandwidth
+from treefold.discovery import Group, Knowledge, Learner, Model, Pair
 from treefold.errors import OutsideError, TreefoldError
-from treefold.runtime.flights import Flight
-from treefold.runtime.networks import bandwidths, shared_pairs
+from treefold.runtime.networks import Changes, bandwidths, shared_pairs
+from treefold.runtime.observing import Seen, Used
 from treefold.simulation import simulate
 
 GAIN = 1.03
@@ -32,12 +31,10 @@ _KEPT = 0.9
 """There is nothing to learn where a plan keeps this part of its promise."""
 _USELESS = 0.1
 """Where a plan keeps less than this part of its promise, the rates of the links alone are not known either."""
-_WAITS = 0.85
-"""Data always waits for a link if it does so for this part of an operation."""
 _PATIENCE = 4
 """Learning ends after so many operations in a row that led to no other plan."""
-_LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
-"""Operations that are shorter or smaller teach nothing."""
+_MOST_WAIT = 0.1
+"""What is learnt is awaited for this part of an operation, so that the next one uses it."""
 _LEAST = 1e-3
 """A link that no plan should use keeps this part of its rate, so that the network stays in one piece."""
 _LITTLE = 1e-4
@@ -46,56 +43,6 @@ _MOST_BETWEEN = 100
 """Learning ends after so many operations that teach nothing."""
 _MOST_RANKS = 32
 """Learning takes too long among more."""
-
-
-class Used(NamedTuple):
-    """How one rank's links were used by an operation."""
-
-    seconds: float
-    """How long it took on this rank."""
-    busy: dict[int, tuple[int, float]]
-    """The bytes that left for each peer while others waited, and the seconds in which they left."""
-
-    @classmethod
-    def read(cls, fields: Mapping[str, Any]) -> "Used":
-        """Return what another rank tells in a control message."""
-        return cls(fields["seconds"], {int(peer): (sent, busy_s) for peer, (sent, busy_s) in fields["busy"].items()})
-
-
-@dataclass
-class Seen:
-    """An operation of which rank 0 learns."""
-
-    plan: Plan
-    size_bytes: int
-    used: dict[int, Used] = field(default_factory=dict)
-    """What each rank has told."""
-
-    @property
-    def seconds(self) -> float:
-        """The time on the rank that began last, as others have waited for it."""
-        return min(each.seconds for each in self.used.values())
-
-    @property
-    def rate_Bps(self) -> float:
-        """The bytes of the vector by the time."""
-        return self.size_bytes / self.seconds
-
-    def waits(self) -> set[Pair]:
-        """Return the links for which data always waited."""
-        least_s = _WAITS * self.seconds
-        return {(rank, peer) for rank, peer, _, busy_s in self._links() if busy_s >= least_s}
-
-    def measured(self) -> dict[Pair, float]:
-        """Return the rates of links for which data waited for long enough, while it did."""
-        return {
-            (rank, peer): sent_bytes / busy_s
-            for rank, peer, sent_bytes, busy_s in self._links()
-            if busy_s >= _LEAST_S and sent_bytes >= _LEAST_BYTES
-        }
-
-    def _links(self) -> Iterable[tuple[int, int, int, float]]:
-        return ((rank, peer, *busy) for rank, each in self.used.items() for peer, busy in each.busy.items())
 
 
 class Step(NamedTuple):
@@ -117,15 +64,6 @@ def applies(network: Topology) -> bool:
     ranks = network.ranks
     is_plain = network.accelerators == ranks and not network.switches and 3 <= ranks <= _MOST_RANKS
     return is_plain and len(bandwidths(network)) == network.num_links == ranks * (ranks - 1)
-
-
-def used(ended: Flight, seconds: float, usage: Iterable[LinkUsage]) -> Used | None:
-    """Return how this rank's links were used by an operation that ran alone; None if that teaches nothing."""
-    operation = ended.operation
-    is_whole = ended.plan.collective == "all-reduce" and operation.wire is None
-    if not is_whole or seconds < _LEAST_S or operation.vector.size < _LEAST_BYTES:
-        return None
-    return Used(seconds, {each.rank: (each.sent_bytes, each.busy_s) for each in usage if each.busy_s > 0})
 
 
 class Learning:
@@ -150,6 +88,8 @@ class Learning:
         """The last operation of which each rank has told, some before rank 0 has ended it."""
         self._number = 0
         """The number of the last operation that teaches something."""
+        self._counted_on: frozenset[Pair] | None = None
+        """The links that plans use of the network that was learnt, when learning is over."""
         self._plan, self.has_taught = plan, False
         """The newest plan, and whether it was learnt."""
         self._pool = ThreadPoolExecutor(1, "treefold-learning")
@@ -169,10 +109,10 @@ class Learning:
     def patience_s(self, seconds: float) -> float:
         """Return how long to wait until something is learnt from an operation that took so many seconds.
 
-        With that it must be no slower than the slowest before learning began; and where there is too little time, none
-        is wasted.
+        With that it must be no slower than the slowest before learning began, and not much slower than without; and
+        where there is too little time, none is wasted.
         """
-        left_s = self._student.slowest_s - seconds
+        left_s = min(self._student.slowest_s - seconds, _MOST_WAIT * seconds)
         return left_s if self._student.study_s < left_s and not self.is_over else 0.0
 
     def begin(self, number: int, plan: Plan, size_bytes: int, own: Used) -> None:
@@ -206,15 +146,27 @@ class Learning:
             self._plan, self.has_taught = step.plan, True
         return step
 
-    def usual(self, network: Topology) -> dict[Pair, float]:
-        """Return by which factor each link's rate differs from what the network says while nothing has changed.
+    def settle(self, network: Topology) -> dict[Pair, float]:
+        """Count on what a network that was learnt carries at once, and return what is usual there.
 
-        A link that the plan does not use has the rate that it has alone; one that it uses, what was last measured.
+        That is the factor by which each link's rate differs from what the network says while nothing has changed. A
+        link that the plan does not use has the rate that it has alone; one that it uses, what was last measured.
         """
         alone, said = bandwidths(self.network), bandwidths(network)
         rates = {pair: rate for pair, rate in alone.items() if said.get(pair, rate) < 2 * _LEAST * rate}
-        rates |= {} if self._seen is None else self._seen.measured()
+        self._counted_on = frozenset(said.keys() - rates.keys())
+        rates |= {} if self._seen is None else self._seen.measured_Bps()
         return {pair: rate / said[pair] for pair, rate in rates.items() if pair in said}
+
+    def counted(self, changes: Changes) -> Changes:
+        """Return the changes that count: all of them, or in a network that was learnt, what became slower.
+
+        Such a network says what links carry at once. That a link can carry more while others are idle is no news.
+        """
+        if self._counted_on is None:
+            return changes
+        slower = {pair: by for pair, by in changes.factors.items() if by < 1 and pair in self._counted_on}
+        return changes._replace(factors=slower)
 
     def close(self) -> None:
         """Learn no more; what is under way ends first."""
@@ -256,7 +208,7 @@ class _Student:
         lines = self._write(seen)
         if self.is_done:
             return Step(lines, None, is_over=True)
-        self._learner.see(_observation(seen), seen.rate_Bps)
+        self._learner.see(seen.observations(), seen.carried_Bps(), seen.rate_Bps)
         model = self._learner.proposal()
         plan, promised_Bps = self._planned(seen, model)
         self._fruitless = 0 if plan is not None else self._fruitless + 1
@@ -283,7 +235,7 @@ class _Student:
         learner = Learner(rates, min(each.rate_Bps for each in self._before), knowledge)
         self._written_Bps = max(each.rate_Bps for each in self._before)
         for each in self._before[:-1]:
-            learner.see(_observation(each), each.rate_Bps)
+            learner.see(each.observations(), each.carried_Bps(), each.rate_Bps)
         return learner
 
     def _planned(self, seen: Seen, model: Model) -> tuple[Plan | None, float]:
@@ -323,9 +275,9 @@ class _Student:
 
 def carried(network: Topology, seen: Seen) -> Topology:
     """Return the network of what was carried at once: each link has the rate that it had in an operation."""
-    loads = loads_of(seen.plan)
-    least = _LITTLE * max(loads.values())
-    used = {pair: load * seen.rate_Bps for pair, load in loads.items() if load > least}
+    rates = seen.carried_Bps()
+    least = _LITTLE * max(rates.values())
+    used = {pair: rate for pair, rate in rates.items() if rate > least}
     names = network.rank_names
     unused = [(names[one], names[other]) for one, other in bandwidths(network).keys() - used.keys()]
     return _with_rates(network, used).without_links(unused, one_way=True)
@@ -341,14 +293,6 @@ def _with_rates(network: Topology, rates_Bps: Mapping[Pair, float]) -> Topology:
 def _promised_Bps(plan: Plan, size_bytes: int) -> float:
     """Return the rate that a plan promises on its network."""
     return size_bytes / simulate(plan, size_bytes=size_bytes, simulator="flow").time_s
-
-
-def _observation(seen: Seen) -> Observation:
-    """Return what an operation shows: the links for which data always waited would have carried more."""
-    got = {pair: load * seen.rate_Bps for pair, load in loads_of(seen.plan).items()}
-    waits = seen.waits()
-    offered = {pair: UNLIMITED if pair in waits else rate for pair, rate in got.items()}
-    return Observation(offered, got, seen.measured())
 
 
 def _capacity(group: Group) -> str:

@@ -40,6 +40,9 @@ pub struct LinkUsage {
     sent_bytes: u64,
     /// The seconds that they took.
     busy_s: f64,
+    /// The bytes that had left by each of several moments, and the seconds for which others had waited by then. The
+    /// moments divide the time since the last count into equal parts.
+    course: Vec<(f64, f64)>,
 }
 
 /// A control message.
@@ -380,6 +383,7 @@ impl Fault {
 
 impl LinkUsage {
     fn of(usage: tcp::LinkUsage) -> Self {
-        Self { rank: usage.rank.0, sent_bytes: usage.bytes, busy_s: usage.seconds.get() }
+        let tcp::LinkUsage { rank, bytes, seconds, course } = usage;
+        Self { rank: rank.0, sent_bytes: bytes, busy_s: seconds.get(), course }
     }
 }

@@ -78,7 +78,7 @@ pub struct Timeouts {
 }
 
 /// The bytes that went to a rank while more waited, and the time that this took.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LinkUsage {
     /// The rank at the other end.
     pub rank: NodeId,
@@ -86,7 +86,13 @@ pub struct LinkUsage {
     pub bytes: u64,
     /// The time that this took.
     pub seconds: Seconds,
+    /// The bytes that had left by each of several moments, and the seconds for which others had waited by then. The
+    /// moments divide the time since the last count into equal parts.
+    pub course: Vec<(f64, f64)>,
 }
+
+/// How many moments a course has.
+const MOMENTS: u32 = 33;
 
 /// The connections of one rank.
 pub struct Mesh {
@@ -131,6 +137,8 @@ pub struct Mesh {
     callers: Vec<Caller>,
     /// How many streams the connection to each rank has that this rank dials.
     streams: Vec<usize>,
+    /// When usage was counted last.
+    counted_at: Option<Instant>,
 }
 
 impl Mesh {
@@ -189,10 +197,15 @@ impl Mesh {
 
     /// Returns the usage of each connection since the last call.
     pub fn link_usage(&mut self) -> Vec<LinkUsage> {
+        let (begun, now) = (self.counted_at.replace(Instant::now()), Instant::now());
+        let moments = (0..MOMENTS).filter_map(|number| Some(begun? + (now - begun?) * number / (MOMENTS - 1)));
+        let moments: Vec<Instant> = moments.collect();
         let usages =
             NodeId::first(self.connections.len()).zip(&mut self.connections).filter_map(|(rank, connection)| {
-                let (bytes, time) = connection.as_mut()?.usage.read();
-                Some(LinkUsage { rank, bytes, seconds: Seconds::known(time.as_secs_f64()) })
+                let usage = &mut connection.as_mut()?.usage;
+                let course = moments.iter().map(|&moment| usage.by(moment)).collect();
+                let (bytes, time) = usage.read();
+                Some(LinkUsage { rank, bytes, seconds: Seconds::known(time.as_secs_f64()), course })
             });
         usages.collect()
     }

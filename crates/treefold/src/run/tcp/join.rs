@@ -104,6 +104,7 @@ impl Mesh {
             repairs: Default::default(),
             callers: Vec::new(),
             streams: vec![1; count],
+            counted_at: None,
         })
     }
 

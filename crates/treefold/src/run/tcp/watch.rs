@@ -85,6 +85,7 @@ impl Mesh {
                     rank,
                     bytes,
                     seconds: Seconds::known(time.as_secs_f64()),
+                    course: Vec::new(),
                 }));
                 (watch.probing, watch.probe_at) = (None, now + PAUSE * (now - begun).max(MEASURED));
                 return;

@@ -207,7 +207,7 @@ impl Stream {
             };
             match written {
                 Ok(bytes) => {
-                    pair.usage.written += bytes as u64;
+                    pair.usage.wrote(bytes);
                     progress = true;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
