@@ -47,9 +47,10 @@ def test_more_streams_are_tried_where_a_window_or_losses_may_hold_one_back(found
     assert streams.may_want_more(found, PAIR) == more
 
 
-def test_streams_double_for_as_long_as_that_brings_a_twentieth():
-    assert streams.wants_more(measured(tried(10e6), tried(11e6)), PAIR)
-    assert not streams.wants_more(measured(tried(10e6), tried(10.4e6)), PAIR)
+def test_streams_double_for_as_long_as_they_are_held_back_and_that_brings_a_twentieth():
+    assert streams.wants_more(measured(tried(20e6), tried(22e6)), PAIR)
+    assert not streams.wants_more(measured(tried(20e6), tried(20.8e6)), PAIR)
+    assert not streams.wants_more(measured(tried(10e6), tried(18e6)), PAIR), "two windows take twice as much"
     assert not streams.wants_more(measured(*(tried(10e6 * 2**place) for place in range(9))), PAIR), "256 are the most"
 
 
@@ -58,6 +59,15 @@ def test_where_packets_are_lost_one_doubling_may_be_unlucky():
     assert streams.wants_more(measured(*lossy[:2]), PAIR)
     assert not streams.wants_more(measured(*lossy), PAIR)
     assert streams.wants_more(measured(*lossy, tried(4e6)), PAIR)
+
+
+def test_the_other_direction_tells_how_many_streams_to_try_at_once():
+    found = measured(tried(19e6))
+    assert streams.next_count(found, [PAIR]) == 2
+    found.streams[1, 0] = 8
+    assert streams.next_count(found, [PAIR]) == 8
+    found.tries[PAIR][8] = tried(60e6)
+    assert streams.next_count(found, [PAIR]) == 16
 
 
 def test_the_fewest_streams_that_reach_the_rate_are_told():

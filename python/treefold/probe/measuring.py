@@ -185,7 +185,7 @@ def _take_again(
     is_alone = step.kind == "pair"
     pairs = [pair for pair in step.pairs if is_alone and streams.may_want_more(measured, pair)]
     while pairs:
-        count = 2 * max(measured.tries[pairs[0]])
+        count = streams.next_count(measured, pairs)
         numbers = range(count // 2 + 1, count + 1)
         of_pair = {pair: connected.calls[min(pair), max(pair)] for pair in pairs}
         # The other direction may have needed as many before.

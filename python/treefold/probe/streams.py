@@ -1,9 +1,12 @@
 """Decides how many TCP streams a line is measured with, and how many it needs.
 
 The first transfer has one stream. More are tried where that one may be held back: by the bytes that the kernels let it
-have under way, or, on a line that is not short, by packets that were lost. Then the number doubles, until another
-doubling brings little; where packets are lost, until two have done so, as one transfer may be unlucky.
+have under way, or, on a line that is not short, by packets that were lost. Then the number doubles, or is at once what
+the other direction needs, until streams are not held back any more or another doubling brings little; where packets
+are lost, until two have done so, as one transfer may be unlucky.
 """
+
+from collections.abc import Collection
 
 from treefold.probe.results import Measurements, Pair, sent_bytes
 from treefold.runtime.streams import MOST
@@ -20,9 +23,14 @@ _LEAST_S = 0.1
 
 def may_want_more(measured: Measurements, pair: Pair) -> bool:
     """Return whether one stream may not have filled a line, after the transfer over one."""
+    return (_is_held(measured, pair) or _is_lossy(measured, pair)) and _has_bytes(measured, pair)
+
+
+def _is_held(measured: Measurements, pair: Pair) -> bool:
+    """Return whether the window may hold each of the most streams back that were tried."""
+    count, tried = max(measured.tries[pair].items())
     granted = min(measured.workers[rank]["granted_bytes"] for rank in pair)
-    is_held = measured.rates[pair] * measured.trips[min(pair), max(pair)].least_s > _HELD * granted
-    return (is_held or _is_lossy(measured, pair)) and _has_bytes(measured, pair)
+    return tried.rate_Bps * measured.trips[min(pair), max(pair)].least_s / count > _HELD * granted
 
 
 def _is_lossy(measured: Measurements, pair: Pair) -> bool:
@@ -32,12 +40,19 @@ def _is_lossy(measured: Measurements, pair: Pair) -> bool:
 
 
 def wants_more(measured: Measurements, pair: Pair) -> bool:
-    """Return whether the last doubling, or the last two where packets are lost, brought enough for another one."""
-    tries = measured.tries[pair]
+    """Return whether streams are held back, and the last doubling has helped, or the last two if packets are lost."""
+    tries, is_lossy = measured.tries[pair], _is_lossy(measured, pair)
     last = max(tries)
-    before = last // (4 if _is_lossy(measured, pair) else 2)
+    before = last // (4 if is_lossy else 2)
     rate_before = max((each.rate_Bps for count, each in tries.items() if count <= before), default=0.0)
-    return measured.rates[pair] > _GAIN * rate_before and last < MOST and _has_bytes(measured, pair)
+    is_faster = measured.rates[pair] > _GAIN * rate_before and (is_lossy or _is_held(measured, pair))
+    return is_faster and last < MOST and _has_bytes(measured, pair)
+
+
+def next_count(measured: Measurements, pairs: Collection[Pair]) -> int:
+    """Return with how many streams to take pairs again that all had as many: twice, or what all directions back need."""
+    tried = max(max(measured.tries[pair]) for pair in pairs)
+    return max(2 * tried, min(measured.streams.get(pair[::-1], 1) for pair in pairs))
 
 
 def _has_bytes(measured: Measurements, pair: Pair) -> bool:
