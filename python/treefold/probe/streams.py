@@ -40,7 +40,7 @@ def _is_lossy(measured: Measurements, pair: Pair) -> bool:
 
 
 def wants_more(measured: Measurements, pair: Pair) -> bool:
-    """Return whether streams are held back, and the last doubling has helped, or the last two if packets are lost."""
+    """Return whether streams are held back, and whether the last doubling brought enough: two, if packets are lost."""
     tries, is_lossy = measured.tries[pair], _is_lossy(measured, pair)
     last = max(tries)
     before = last // (4 if is_lossy else 2)
@@ -50,7 +50,7 @@ def wants_more(measured: Measurements, pair: Pair) -> bool:
 
 
 def next_count(measured: Measurements, pairs: Collection[Pair]) -> int:
-    """Return with how many streams to take pairs again that all had as many: twice, or what all directions back need."""
+    """Return with how many streams to take pairs again: twice as many, or what the other directions of all need."""
     tried = max(max(measured.tries[pair]) for pair in pairs)
     return max(2 * tried, min(measured.streams.get(pair[::-1], 1) for pair in pairs))
 
