@@ -11,12 +11,14 @@ from bench.discovery.operations import learnt
 from treefold.discovery import Learner
 
 
-@pytest.mark.parametrize("kind", [networks.sparse, networks.access_lines, networks.meshed])
-def test_operations_soon_become_fast_and_none_is_much_slower(kind):
+@pytest.mark.parametrize(
+    ("kind", "least"), [(networks.sparse, 0.65), (networks.access_lines, 0.9), (networks.meshed, 0.9)]
+)
+def test_operations_soon_become_fast_and_none_is_much_slower(kind, least):
     drawn = (networks.drawn(kind, seed) for seed in count(500))
     rates = learnt(next(each for each in drawn if each.ranks <= 7), "latency", 0, most=12)
     assert min(rates) >= 0.95 * rates[0]
-    assert max(rates) >= max(0.85, rates[0]) or rates[-1] > 2 * rates[0]
+    assert rates[-1] >= least
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, np.inf, np.nan])

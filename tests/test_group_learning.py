@@ -31,20 +31,20 @@ def loads(plan):
     return found
 
 
-def operation(plan, duct, capacity_Bps):
+def operation(plan, duct, capacity_Bps, size=SIZE):
     """Return the seconds of an all-reduce where the pairs of a duct share a capacity, and what ranks tell of it."""
     each = loads(plan)
     shared_s = sum(each[pair] for pair in duct) / capacity_Bps
     alone_s = max(each.values()) / ALONE
-    seconds = SIZE * max(shared_s, alone_s)
+    seconds = size * max(shared_s, alone_s)
     full = {pair for pair, load in each.items() if load / ALONE >= 0.98 * max(shared_s, alone_s)}
     full |= {pair for pair in duct if each[pair]} if shared_s >= alone_s else set()
     busy, courses = [{} for _ in range(4)], [{} for _ in range(4)]
     for (source, target), load in each.items():
         waits_s = seconds if (source, target) in full else 0.0
-        courses[source][target] = even(load * SIZE / 1024), even(1000 * waits_s)
+        courses[source][target] = even(load * size / 1024), even(1000 * waits_s)
         if waits_s:
-            busy[source][target] = (int(load * SIZE), waits_s)
+            busy[source][target] = (int(load * size), waits_s)
     return seconds, [Used(seconds, *both) for both in zip(busy, courses, strict=True)]
 
 
@@ -53,15 +53,15 @@ def even(last):
     return np.linspace(0, last, 33).astype(int).tolist()
 
 
-def run(learning, plan, duct, capacity_Bps, most):
+def run(learning, plan, duct, capacity_Bps, most, size=SIZE):
     """Let operations run one after the other; return their seconds and what was told."""
     times, told = [], []
     for number in range(1, most + 1):
-        seconds, used = operation(plan, duct, capacity_Bps)
+        seconds, used = operation(plan, duct, capacity_Bps, size)
         times.append(seconds)
         for rank in (2, 1, 3):
             learning.hear(rank, number, used[rank])
-        learning.begin(number, plan, SIZE, used[0])
+        learning.begin(number, plan, size, used[0])
         while not learning.is_studied and learning._step is not None:
             time.sleep(0.001)
         step = learning.take(number)
@@ -93,6 +93,15 @@ def test_operations_become_faster_and_what_was_carried_is_written(tmp_path):
     assert set(learning.settle(network)) <= set(bandwidths(MESH))
     faster, slower = Changes({used: 3.0, unused: 0.1}, {}, frozenset()), Changes({used: 0.5}, {}, frozenset())
     assert learning.counted(faster) == UNCHANGED and learning.counted(slower) == slower
+
+
+@pytest.mark.parametrize("size", [1 << 20, 6 << 20])
+def test_small_operations_teach_as_well(size):
+    plan = treefold.plan(MESH, "packing", size_bytes=size)
+    learning = Learning(plan, None, None)
+    times, *_ = run(learning, plan, DUCT, 4e6, 25, size)
+    learning.close()
+    assert max(times) <= 1.05 * max(times[:2]) and min(times) < 0.8 * times[0]
 
 
 def test_where_plans_keep_their_promise_nothing_is_learnt():
@@ -139,9 +148,24 @@ def test_a_window_shows_what_left_in_it_on_all_ranks_and_where_data_always_waite
     assert waits[0] == [] and all(pairs == [(0, 1)] for pairs in waits[1:4])
 
 
-def test_operations_that_carry_little_have_no_windows():
+def test_an_operation_that_carries_little_is_one_window():
     plan = treefold.plan(MESH, "packing", size_bytes=SIZE)
-    assert Seen(plan, SIZE, {0: Used(1.0, {}, {1: ([0, 1000], [0, 1])}), 1: Used(1.0, {}, {})}).observations() == []
+    [whole] = Seen(plan, SIZE, {0: Used(1.0, {}, {1: ([0, 1000], [0, 1])}), 1: Used(1.0, {}, {})}).observations()
+    assert whole.got_Bps == {(0, 1): pytest.approx(1000 * 1024)}
+
+
+def test_ranks_tell_of_the_first_operations_of_a_plan():
+    plans = [treefold.plan(MESH, name, size_bytes=SIZE) for name in ("packing", "ring")]
+    learning = Learning(plans[0], None, None)
+    told = [sum(learning.tells(plan) for _ in range(100)) for plan in plans]
+    assert told == [20, 20]
+    learning.close()
+
+
+def test_ranks_that_did_not_run_together_teach_nothing():
+    plan = treefold.plan(MESH, "packing", size_bytes=SIZE)
+    assert Seen(plan, SIZE, {0: Used(1.0, {}, {}), 1: Used(1.4, {}, {})}).is_together
+    assert not Seen(plan, SIZE, {0: Used(1.0, {}, {}), 1: Used(2.0, {}, {})}).is_together
 
 
 BUSY, COURSES = {"1": [1, 1.0]}, {"1": [[0, 1], [0, 1]]}

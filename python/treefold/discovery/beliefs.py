@@ -183,6 +183,8 @@ class Beliefs:
 
     def lower(self) -> None:
         """Lower the pair that fell short most in the last test, where nothing else explains it."""
+        if not len(self.evidence.got_Bps):
+            return
         got_Bps = self.evidence.got_Bps[-1]
         demand = np.minimum(self.evidence.offered_Bps[-1], self.evidence.alone_Bps)
         parts = np.divide(got_Bps, demand, out=np.ones(len(got_Bps)), where=demand > 0)

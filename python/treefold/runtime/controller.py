@@ -261,7 +261,7 @@ class Controller:
         delays = self.delays.measure(rank, self.transport.round_trips.items())
         # Operations that share the links with others tell nothing by their time.
         is_alone = ended.is_alone and not len(self.flights)
-        own = used(ended, seconds, usage) if is_alone and self.learning.applies else None
+        own = used(ended, seconds, usage) if is_alone and self.learning.tells(self.plans.all_reduce) else None
         if rank:
             if rates:
                 self.transport.broadcast("rates", rates=rates)

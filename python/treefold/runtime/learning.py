@@ -34,13 +34,15 @@ _USELESS = 0.1
 _PATIENCE = 4
 """Learning ends after so many operations in a row that led to no other plan."""
 _MOST_WAIT = 0.1
-"""What is learnt is awaited for this part of an operation, so that the next one uses it."""
+"""What is learnt is awaited for this part of an operation, so that it is used an operation earlier."""
 _LEAST = 1e-3
 """A link that no plan should use keeps this part of its rate, so that the network stays in one piece."""
 _LITTLE = 1e-4
 """A link is left out of a file that carries less than this part of what the busiest one does."""
 _MOST_BETWEEN = 100
 """Learning ends after so many operations that teach nothing."""
+_MOST_TOLD = 20
+"""Ranks tell of so many operations after each new plan. If none of them leads to another plan, learning is over."""
 _MOST_RANKS = 32
 """Learning takes too long among more."""
 
@@ -88,6 +90,8 @@ class Learning:
         """The last operation of which each rank has told, some before rank 0 has ended it."""
         self._number = 0
         """The number of the last operation that teaches something."""
+        self._told_plan, self._told_of = plan, 0
+        """The plan that runs, and of how many of its operations this rank has told."""
         self._counted_on: frozenset[Pair] | None = None
         """The links that plans use of the network that was learnt, when learning is over."""
         self._plan, self.has_taught = plan, False
@@ -115,6 +119,13 @@ class Learning:
         left_s = min(self._student.slowest_s - seconds, _MOST_WAIT * seconds)
         return left_s if self._student.study_s < left_s and not self.is_over else 0.0
 
+    def tells(self, plan: Plan) -> bool:
+        """Return whether this rank tells of one more operation of a plan: of the first few after each new plan."""
+        if plan is not self._told_plan:
+            self._told_plan, self._told_of = plan, 0
+        self._told_of += 1
+        return self.applies and self._told_of <= _MOST_TOLD
+
     def begin(self, number: int, plan: Plan, size_bytes: int, own: Used) -> None:
         """Await what the other ranks tell of an operation, of which rank 0 tells `own`."""
         self._number, self._waiting = number, Seen(plan, size_bytes)
@@ -127,7 +138,10 @@ class Learning:
         if self._waiting is None or self.is_over or len(told) < self.network.ranks:
             return
         self._waiting.used = told
-        self._seen, self._waiting = self._waiting, None
+        seen, self._waiting = self._waiting, None
+        if not seen.is_together:
+            return
+        self._seen = seen
         # A plan is used by the operation after the next one, and each teaches something; the last plan ends learning.
         is_newest = self._seen.plan.fingerprint == self._plan.fingerprint
         if self._step is None and (is_newest or not self._student.is_done):
@@ -140,14 +154,15 @@ class Learning:
         if self._step is None or not self._step.done():
             self.is_over = self._number > 0 and number - self._number > _MOST_BETWEEN
             return _NOTHING
-        step, self._step = self._step.result(), None
+        done, self._step = self._step, None
+        step = done.result()
         self.is_over = step.is_over
         if step.plan is not None:
             self._plan, self.has_taught = step.plan, True
         return step
 
     def settle(self, network: Topology) -> dict[Pair, float]:
-        """Count on what a network that was learnt carries at once, and return what is usual there.
+        """End learning: from now on compare with what the network carries at once. Return what is usual there.
 
         That is the factor by which each link's rate differs from what the network says while nothing has changed. A
         link that the plan does not use has the rate that it has alone; one that it uses, what was last measured.

@@ -19,11 +19,16 @@ from treefold.runtime.flights import Flight
 
 _WAITS = 0.9
 """Data always waits for a link if it does so for this part of a window."""
-_WINDOW_BYTES, _MOST_WINDOWS = 5 << 18, 24
-"""In the mean each link carries so much in each of the windows of an operation, and there are no more than so many.
+_WINDOW_BYTES, _WINDOW_S = 5 << 18, 0.05
+"""In the mean each link carries so much in each of the windows of an operation, which are no shorter than that.
 
 In shorter windows it would matter what the kernel keeps, which has left for the network only in part.
 """
+_MOST_WINDOWS, _LEAST_WINDOWS = 144, 4
+"""Among n ranks, an operation has an nth of so many windows at most, as learning takes longer among more; or it is one
+window if it is too small for a few of them."""
+_TOGETHER = 1.5
+"""Ranks run an operation together if none took so many times as long as another."""
 _LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
 """Operations that are shorter or smaller teach nothing."""
 _KIB, _MS = 1024, 1000
@@ -82,20 +87,30 @@ class Seen:
             if busy_s >= _LEAST_S and sent_bytes >= _LEAST_BYTES
         }
 
+    @property
+    def is_together(self) -> bool:
+        """Whether all ranks began and ended at about the same time, so that they saw the same windows."""
+        return max(each.seconds for each in self.used.values()) <= _TOGETHER * self.seconds
+
     def observations(self) -> list[Observation]:
         """Return what each window shows: the links for which data always waited would have carried more."""
-        moments_s = np.linspace(0, self.seconds, self._windows() + 1)
+        windows = self._windows()
+        moments_s = np.linspace(0, self.seconds, windows + 1)
         got_Bps, waits = {}, {}
         for rank, each in self.used.items():
             for peer, course in each.courses.items():
                 kib, ms = (_grown(values, each.seconds, moments_s) for values in course)
                 got_Bps[rank, peer], waits[rank, peer] = kib * _KIB, ms / _MS >= _WAITS
         # What the kernel takes in the beginning is not on its way yet, and in the end little is.
-        return [_observation(got_Bps, waits, window) for window in range(1, len(moments_s) - 2)]
+        shown = range(1, windows - 1) if windows > 1 else range(1)
+        return [_observation(got_Bps, waits, window) for window in shown]
 
     def _windows(self) -> int:
+        """Return into how many windows the operation is divided."""
         sent = [kib[-1] * _KIB for each in self.used.values() for kib, _ in each.courses.values()]
-        return min(int(np.mean(sent or [0]) / _WINDOW_BYTES), _MOST_WINDOWS)
+        by_bytes = int(np.mean(sent or [0]) / _WINDOW_BYTES)
+        windows = min(by_bytes, int(self.seconds / _WINDOW_S), max(_MOST_WINDOWS // len(self.used), _LEAST_WINDOWS))
+        return windows if windows >= _LEAST_WINDOWS else 1
 
 
 def _grown(values: list[int], seconds: float, moments_s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -197,7 +197,8 @@ impl Mesh {
 
     /// Returns the usage of each connection since the last call.
     pub fn link_usage(&mut self) -> Vec<LinkUsage> {
-        let (begun, now) = (self.counted_at.replace(Instant::now()), Instant::now());
+        let now = Instant::now();
+        let begun = self.counted_at.replace(now);
         let moments = (0..MOMENTS).filter_map(|number| Some(begun? + (now - begun?) * number / (MOMENTS - 1)));
         let moments: Vec<Instant> = moments.collect();
         let usages =

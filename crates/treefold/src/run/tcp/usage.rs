@@ -58,10 +58,11 @@ impl Course {
         }
         self.marks.push(mark);
         if self.marks.len() >= MOST_MARKS {
-            let mut is_kept = false;
+            // The first and the last one stay.
+            let mut number = 0;
             self.marks.retain(|_| {
-                is_kept = !is_kept;
-                is_kept
+                number += 1;
+                number == 1 || number % 2 == 0
             });
             self.gap *= 2;
         }
