@@ -113,11 +113,14 @@ def test_where_no_test_fits_the_network_is_that_of_pairs_and_nodes_and_a_line_sa
 def test_the_outcome_says_whether_the_budget_or_a_proof_ended_the_tests(most, ended_by, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(refining.time, "monotonic", lambda: clock[0])
-    lock = threading.Lock()
+
+    def second_passes():
+        clock[0] += 1.0
+
+    all_offer = threading.Barrier(WORKERS, second_passes)
 
     def take(offered):
-        with lock:
-            clock[0] += 1.0 / WORKERS
+        all_offer.wait(10)
         return carried(offered)
 
     results, _ = refined(most, take)

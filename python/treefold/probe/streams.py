@@ -30,7 +30,7 @@ def _is_held(measured: Measurements, pair: Pair) -> bool:
     """Return whether the window may hold each of the most streams back that were tried."""
     count, tried = max(measured.tries[pair].items())
     granted = min(measured.workers[rank]["granted_bytes"] for rank in pair)
-    return tried.rate_Bps * measured.trips[min(pair), max(pair)].least_s / count > _HELD * granted
+    return bool(tried.rate_Bps * measured.trips[min(pair), max(pair)].least_s / count > _HELD * granted)
 
 
 def _is_lossy(measured: Measurements, pair: Pair) -> bool:
