@@ -18,7 +18,8 @@ def test_operations_soon_become_fast_and_none_is_much_slower(kind, least):
     drawn = (networks.drawn(kind, seed) for seed in count(500))
     rates = learnt(next(each for each in drawn if each.ranks <= 7), "latency", 0, most=12)
     assert min(rates) >= 0.95 * rates[0]
-    assert rates[-1] >= least
+    assert rates[-1] >= 0.9 * max(rates)
+    assert rates[-1] >= max(rates[0], least)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, np.inf, np.nan])

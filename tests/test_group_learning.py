@@ -14,7 +14,7 @@ from treefold.runtime import Connections, control
 from treefold.runtime.controller import Controller
 from treefold.runtime.learning import Learning, applies
 from treefold.runtime.networks import UNCHANGED, Changes, bandwidths
-from treefold.runtime.observing import Seen, Used
+from treefold.runtime.observing import Seen, Used, teaches
 from treefold.runtime.plans import GroupPlans
 
 SIZE = 16 << 20
@@ -160,6 +160,19 @@ def test_ranks_tell_of_the_first_operations_of_a_plan():
     told = [sum(learning.tells(plan) for _ in range(100)) for plan in plans]
     assert told == [20, 20]
     learning.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "does"),
+    [({}, True), ({"size": 1000}, False), ({"is_alone": False}, False), ({"collective": "all-gather"}, False)],
+)
+def test_large_all_reduces_that_ran_alone_teach(change, does):
+    given = {"size": SIZE, "is_alone": True, "collective": "all-reduce"} | change
+    operation = SimpleNamespace(wire=None, vector=np.zeros(given["size"], np.uint8))
+    ended = SimpleNamespace(
+        operation=operation, plan=SimpleNamespace(collective=given["collective"]), is_alone=given["is_alone"]
+    )
+    assert teaches(ended, 1.0) is does and not teaches(ended, 0.01)
 
 
 def test_ranks_that_did_not_run_together_teach_nothing():

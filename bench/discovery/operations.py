@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bench.discovery.trials import optimum_Bps, probed
 from bench.discovery.truth import Truth, shares
-from treefold.discovery import UNLIMITED, Knowledge, Learner, Observation, planned
+from treefold.discovery import Knowledge, Learner, Observation, planned, running
 from treefold.discovery.groups import caps
 from treefold.discovery.observations import Evidence, Vector
 
@@ -57,9 +57,8 @@ def _course(truth: Truth, volumes: Vector, random: np.random.Generator) -> tuple
 def _observation(truth: Truth, got_Bps: Vector, waits: NDArray[np.bool_], random: np.random.Generator) -> Observation:
     """Return what a window shows, with the noise of a measurement."""
     noisy = got_Bps * (1 + truth.noise * random.standard_normal(len(got_Bps)))
-    rates = {pair: float(rate) for pair, rate in zip(truth.pairs, noisy, strict=True) if rate > 0}
     waiting = {pair for pair, wait in zip(truth.pairs, waits, strict=True) if wait}
-    return Observation({pair: UNLIMITED if pair in waiting else rate for pair, rate in rates.items()}, rates)
+    return running(dict(zip(truth.pairs, noisy.tolist(), strict=True)), waiting)
 
 
 def learnt(truth: Truth, hint: str, seed: int, most: int = 40) -> list[float]:

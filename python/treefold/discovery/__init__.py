@@ -7,7 +7,7 @@ measures, waits or writes.
 from treefold.discovery.beliefs import Knowledge
 from treefold.discovery.learning import Learner
 from treefold.discovery.model import Group, Model, shared
-from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test
+from treefold.discovery.observations import UNLIMITED, Observation, Pair, Test, running
 from treefold.discovery.planned import loads_of
 from treefold.discovery.refining import Refinement, Round
 
@@ -23,5 +23,6 @@ __all__ = [
     "Round",
     "Test",
     "loads_of",
+    "running",
     "shared",
 ]

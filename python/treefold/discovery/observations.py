@@ -5,7 +5,7 @@ carried in each test is then one product of matrices.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,18 @@ class Observation:
 
     offered_Bps: Mapping[Pair, float]
     got_Bps: Mapping[Pair, float]
+
+
+def running(got_Bps: Mapping[Pair, float], waiting: Container[Pair]) -> Observation:
+    """Return what traffic shows that nobody offered for a test.
+
+    Args:
+        got_Bps: What each pair carried, in bytes per second; those that carried nothing are left out.
+        waiting: The pairs that always had data waiting, and would have carried more. To others that much was offered.
+
+    """
+    rates = {pair: rate for pair, rate in got_Bps.items() if rate > 0}
+    return Observation({pair: UNLIMITED if pair in waiting else rate for pair, rate in rates.items()}, rates)
 
 
 class Evidence:

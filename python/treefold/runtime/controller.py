@@ -39,7 +39,7 @@ from treefold.runtime.faults import lost_error, silent_error
 from treefold.runtime.flights import Flight, Flights
 from treefold.runtime.learning import Learning
 from treefold.runtime.networks import UNCHANGED, Changes, Pair, changed, pair_of
-from treefold.runtime.observing import Used, used
+from treefold.runtime.observing import MOMENTS, Used, teaches, used
 from treefold.runtime.pending import MOST_IN_FLIGHT
 from treefold.runtime.plans import GroupPlans, NextPlan, lines
 from treefold.runtime.rates import REPORTED, RateMonitor
@@ -256,12 +256,12 @@ class Controller:
     def _learn(self, ended: Flight) -> None:
         """Learn from an operation that has ended, and from the watch; rank 0 plans anew where that is worth it."""
         rank, seconds = self.transport.rank, time.monotonic() - ended.since_s
-        usage = self.transport.link_usage()
+        is_alone = ended.is_alone and not len(self.flights)
+        tells = is_alone and teaches(ended, seconds) and self.learning.tells(self.plans.all_reduce)
+        usage = self.transport.link_usage(MOMENTS if tells else 0)
         rates = self.monitor.measure(rank, usage + self.transport.probes())
         delays = self.delays.measure(rank, self.transport.round_trips.items())
-        # Operations that share the links with others tell nothing by their time.
-        is_alone = ended.is_alone and not len(self.flights)
-        own = used(ended, seconds, usage) if is_alone and self.learning.tells(self.plans.all_reduce) else None
+        own = used(seconds, usage) if tells else None
         if rank:
             if rates:
                 self.transport.broadcast("rates", rates=rates)

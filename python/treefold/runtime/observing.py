@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treefold._core import LinkUsage, Plan
-from treefold.discovery import UNLIMITED, Observation, Pair, loads_of
+from treefold.discovery import Observation, Pair, loads_of, running
 from treefold.runtime.flights import Flight
 
 _WAITS = 0.9
@@ -32,6 +32,8 @@ _TOGETHER = 1.5
 _LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
 """Operations that are shorter or smaller teach nothing."""
 _KIB, _MS = 1024, 1000
+MOMENTS = 33
+"""The moments of a course."""
 
 Course = tuple[list[int], list[int]]
 """The KiB that had left for a peer by moments that divide an operation into equal parts, and the milliseconds for which
@@ -103,7 +105,13 @@ class Seen:
                 got_Bps[rank, peer], waits[rank, peer] = kib * _KIB, ms / _MS >= _WAITS
         # What the kernel takes in the beginning is not on its way yet, and in the end little is.
         shown = range(1, windows - 1) if windows > 1 else range(1)
-        return [_observation(got_Bps, waits, window) for window in shown]
+        return [
+            running(
+                {pair: float(rates[window]) for pair, rates in got_Bps.items()},
+                {pair for pair, always in waits.items() if always[window]},
+            )
+            for window in shown
+        ]
 
     def _windows(self) -> int:
         """Return into how many windows the operation is divided."""
@@ -119,22 +127,21 @@ def _grown(values: list[int], seconds: float, moments_s: NDArray[np.float64]) ->
     return np.diff(np.interp(moments_s, own_s, values)) / np.diff(moments_s)
 
 
-def _observation(
-    got_Bps: Mapping[Pair, NDArray[np.float64]], waits: Mapping[Pair, NDArray[np.bool_]], window: int
-) -> Observation:
-    rates = {pair: float(rates[window]) for pair, rates in got_Bps.items() if rates[window] > 0}
-    return Observation({pair: UNLIMITED if waits[pair][window] else rate for pair, rate in rates.items()}, rates)
+def teaches(ended: Flight, seconds: float) -> bool:
+    """Return whether something is to be learnt from an operation that took so long on this rank.
 
-
-def used(ended: Flight, seconds: float, usage: Iterable[LinkUsage]) -> Used | None:
-    """Return how this rank's links were used by an operation that ran alone; None if that teaches nothing."""
+    It must have run alone: operations that share the links with others tell nothing by their time.
+    """
     operation = ended.operation
-    is_whole = ended.plan.collective == "all-reduce" and operation.wire is None
-    if not is_whole or seconds < _LEAST_S or operation.vector.size < _LEAST_BYTES:
-        return None
+    is_whole = ended.is_alone and ended.plan.collective == "all-reduce" and operation.wire is None
+    return is_whole and seconds >= _LEAST_S and operation.vector.size >= _LEAST_BYTES
+
+
+def used(seconds: float, usage: Iterable[LinkUsage]) -> Used:
+    """Return how this rank's links were used by an operation that took so long."""
     usage = list(usage)
-    courses = {each.rank: _course(each) for each in usage if each.course}
     busy = {each.rank: (each.sent_bytes, each.busy_s) for each in usage if each.busy_s > 0}
+    courses = {each.rank: _course(each) for each in usage}
     return Used(seconds, busy, {peer: course for peer, course in courses.items() if course[0][-1] > 0})
 
 

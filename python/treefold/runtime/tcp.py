@@ -176,9 +176,9 @@ class TcpTransport:
         """Serve each connection once, so that those that carry no data time a round trip if it is due."""
         self._mesh.serve_once()
 
-    def link_usage(self) -> list[LinkUsage]:
-        """Return for each peer the bytes sent to it and how many seconds that took, since the last call."""
-        return self._mesh.link_usage()
+    def link_usage(self, moments: int = 0) -> list[LinkUsage]:
+        """Return for each peer the bytes sent to it since the last call, and the seconds: in all, and by moments."""
+        return self._mesh.link_usage(moments)
 
     @property
     def failure(self) -> Fault | None:

@@ -41,7 +41,7 @@ pub struct LinkUsage {
     /// The seconds that they took.
     busy_s: f64,
     /// The bytes that had left by each of several moments, and the seconds for which others had waited by then. The
-    /// moments divide the time since the last count into equal parts.
+    /// moments divide the time since the last count into equal parts. It is empty where no moments were asked for.
     course: Vec<(f64, f64)>,
 }
 
@@ -266,9 +266,10 @@ impl Mesh {
         received.into_iter().map(|(sender, message)| ControlMessage { sender: sender.0, message }).collect()
     }
 
-    /// Return the use of each connection since the last call.
-    fn link_usage(&self, py: Python<'_>) -> Vec<LinkUsage> {
-        py.detach(|| self.locked().mesh.link_usage()).into_iter().map(LinkUsage::of).collect()
+    /// Return the use of each connection since the last call, with courses of so many moments.
+    #[pyo3(signature = (moments = 0))]
+    fn link_usage(&self, py: Python<'_>, moments: u32) -> Vec<LinkUsage> {
+        py.detach(|| self.locked().mesh.link_usage(moments)).into_iter().map(LinkUsage::of).collect()
     }
 
     /// The fault with which operations end: a rank is gone, or a connection is cut that plans still use.

@@ -87,12 +87,9 @@ pub struct LinkUsage {
     /// The time that this took.
     pub seconds: Seconds,
     /// The bytes that had left by each of several moments, and the seconds for which others had waited by then. The
-    /// moments divide the time since the last count into equal parts.
+    /// moments divide the time since the last count into equal parts. It is empty where no moments were asked for.
     pub course: Vec<(f64, f64)>,
 }
-
-/// How many moments a course has.
-const MOMENTS: u32 = 33;
 
 /// The connections of one rank.
 pub struct Mesh {
@@ -195,12 +192,12 @@ impl Mesh {
         self.inbox.drain(..).collect()
     }
 
-    /// Returns the usage of each connection since the last call.
-    pub fn link_usage(&mut self) -> Vec<LinkUsage> {
+    /// Returns the usage of each connection since the last call, with courses of so many moments.
+    pub fn link_usage(&mut self, moments: u32) -> Vec<LinkUsage> {
         let now = Instant::now();
-        let begun = self.counted_at.replace(now);
-        let moments = (0..MOMENTS).filter_map(|number| Some(begun? + (now - begun?) * number / (MOMENTS - 1)));
-        let moments: Vec<Instant> = moments.collect();
+        let begun = self.counted_at.replace(now).unwrap_or(now);
+        let parts = moments.saturating_sub(1).max(1);
+        let moments: Vec<Instant> = (0..moments).map(|number| begun + (now - begun) * number / parts).collect();
         let usages =
             NodeId::first(self.connections.len()).zip(&mut self.connections).filter_map(|(rank, connection)| {
                 let usage = &mut connection.as_mut()?.usage;
