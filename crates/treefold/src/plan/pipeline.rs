@@ -331,10 +331,10 @@ pub(crate) fn bandwidth_of(topology: &Topology, capacities: &[LinkId]) -> f64 {
 }
 
 /// Returns the seconds from when a message of `bytes`, which occupies its route for `busy` seconds, has left the route
-/// until it is received. Alone it takes all delays of its route and the slowest link's time.
+/// until it is received. Alone it takes all delays of its route and the time of the slowest link or shared capacity.
 pub(crate) fn seconds_behind(topology: &Topology, capacities: &[LinkId], bytes: f64, busy: f64) -> f64 {
     let route = &capacities[..capacities.partition_point(|&id| topology.as_shared(id).is_none())];
-    if route.len() == 1 {
+    if capacities.len() == 1 {
         return propagation(topology, route).seconds();
     }
     let slowest = bytes / bandwidth_of(topology, capacities);

@@ -15,7 +15,7 @@ use treefold::plan::{Chunk, Collective, Draft, LaneRoutes, LinkLoads, Plan, deri
 use treefold::planners::{self, Options};
 use treefold::sim::trace::{Trace, Transfer};
 use treefold::sim::{Watch, flow};
-use treefold::topology::{Link, LinkModel, NodeId, Shape, Topology};
+use treefold::topology::{Link, LinkId, LinkModel, NodeId, Shape, Shared, Topology};
 use treefold::units::{Bandwidth, Bytes, Seconds, Time};
 
 const LINK_MODELS: [LinkModel; 2] = [LinkModel::Propagation, LinkModel::Hockney];
@@ -265,5 +265,23 @@ fn parts_of_a_vector_wait_for_each_other_only_in_one_message() {
     for (spec, size, chunks) in [("mesh:2x5", 20, 1), ("torus:2x2x2", 6144, 2), ("torus:2x2x2", 345_601, 3)] {
         let plan = planners::plan("hierarchical", &crate::common::spec(spec), &Options::default()).unwrap();
         assert_same_times(&cut_coarsely(plan, size, chunks), size);
+    }
+}
+
+/// Where what links share is the slowest, a message occupies it for its bytes alone, and still arrives an overhead later.
+#[test]
+fn overheads_count_before_what_links_share() {
+    let link = |source, target| Link {
+        bandwidth: Bandwidth::known(1e9),
+        latency: Time::from_picoseconds(1_000),
+        ..crate::common::link(source, target)
+    };
+    let links = vec![link(0, 1), link(1, 0)];
+    let pair = Topology::new("pair", crate::common::accelerators(2), links, None, Shape::General).unwrap();
+    let bandwidth = Bandwidth::known(332_344_836.0);
+    let shared = Shared { name: "conduit".into(), bandwidth, links: vec![LinkId(0)] };
+    let topology = pair.with_shared(vec![shared]).unwrap();
+    for size in [8, 9, 1000] {
+        assert_none_beats_the_bounds(&topology, &Options::default(), Bytes::known(size), LinkModel::Hockney);
     }
 }
