@@ -202,7 +202,9 @@ class Beliefs:
     def model_of(self, carried_Bps: Vector) -> Model:
         """Return the model with other rates that pairs should carry at once."""
         evidence = self.evidence
-        groups = self.named([*self.certain(), *self.groups])
+        certain = self.certain()
+        learnt = [each for each in self.groups if not any(same(each, other) for other in certain)]
+        groups = self.named([*certain, *learnt])
         alone, carried = evidence.by_pair(evidence.alone_Bps), evidence.by_pair(carried_Bps)
         return Model(self._names, alone, groups, carried, self._knowledge.latency_s)
 

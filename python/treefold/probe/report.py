@@ -85,7 +85,7 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
     """Return the network of what was carried at once, in which whatever is planned is carried.
 
     Pairs that the best plan leaves out are left out, as nobody knows what they carry beside the others. What shares a
-    capacity that is full is told.
+    capacity that is full, and that made pairs fall short in a test, is told; of equal ones the first.
     """
     carried_Bps = model.carried_Bps
     least_Bps = _LITTLE * max(carried_Bps.values())
@@ -93,11 +93,13 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
         least_Bps = min(least_Bps, _LITTLE * measured.outcome.rate_Bps)
     used = [pair for pair in measured.rates if carried_Bps.get(pair, 0.0) > least_Bps]
     links = {pair: _link(measured, list(model.names), pair, carried_Bps[pair]) for pair in used}
-    capacities = []
+    capacities, told = [], set[tuple[Pair, ...]]()
     for group in model.groups:
-        members = sorted(group.members & links.keys())
+        members = tuple(sorted(group.members & links.keys()))
         together_Bps = _WITHIN * sum(links[pair]["bandwidth_Bps"] for pair in members)
-        if len(members) > 1 and together_Bps > _FULL * group.capacity_Bps:
+        limits = len(members) > 1 and together_Bps > _FULL * group.capacity_Bps
+        if limits and (group.confirmed or group.support) and members not in told:
+            told.add(members)
             capacities.append(make_shared(group.name, _digits(min(group.capacity_Bps, together_Bps))))
             for pair in members:
                 links[pair]["shares"] = [*links[pair].get("shares", []), group.name]

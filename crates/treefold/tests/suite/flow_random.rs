@@ -268,7 +268,7 @@ fn parts_of_a_vector_wait_for_each_other_only_in_one_message() {
     }
 }
 
-/// Where what links share is the slowest, a message occupies it for its bytes alone, and still arrives an overhead later.
+/// Where what links share is the slowest, a message occupies it for its bytes alone, and arrives an overhead later.
 #[test]
 fn overheads_count_before_what_links_share() {
     let link = |source, target| Link {
