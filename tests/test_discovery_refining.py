@@ -159,17 +159,36 @@ def test_rounds_say_what_they_learnt():
     assert all(each.carried_Bps > 0 and each.promised_Bps > 0 for each in refinement.rounds)
 
 
-def test_a_network_that_slows_down_meanwhile_is_not_promised_any_more():
-    truth = dumbbell(noise=0.0)
-    alone, observations = probed(truth, np.random.default_rng(0))
-    slower = replace(truth, capacity_Bps=truth.capacity_Bps / 2)
-    refinement = Refinement(alone, Knowledge(observations, noise=0.01), most_tests=25)
-    tests, observation, random = refinement.tests(), None, np.random.default_rng(1)
+def refined_while_slower(truth, slower, after, **known):
+    """Return what a refinement finds on a network that becomes slower after some tests."""
+    random = np.random.default_rng(1)
+    alone, observations = probed(truth, random)
+    refinement = Refinement(alone, Knowledge(observations, noise=0.02, **known))
+    tests, observation = refinement.tests(), None
     with suppress(StopIteration):
         while True:
             test = tests.send(observation)
-            observation = Observation(test.offered_Bps, measured(slower, test.offered_Bps, random))
-    assert refinement.rate_Bps <= 1.1 * optimum_Bps(slower)
+            now = truth if refinement.made < after else slower
+            observation = Observation(test.offered_Bps, measured(now, test.offered_Bps, random))
+    return refinement
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_network_that_slows_down_meanwhile_is_not_promised_any_more(after):
+    truth = dumbbell()
+    slower = replace(truth, capacity_Bps=truth.capacity_Bps / 2)
+    refinement = refined_while_slower(truth, slower, after)
+    assert refinement.made > after and refinement.rate_Bps <= 1.1 * optimum_Bps(slower)
+
+
+@pytest.mark.parametrize("kind", [networks.meshed, networks.access_lines])
+def test_what_was_carried_before_a_cable_became_slow_is_not_promised(kind):
+    truth = small(kind, 1)
+    crossed = int((truth.uses.sum(axis=1) / truth.capacity_Bps).argmax())
+    slower = replace(truth, capacity_Bps=np.where(np.arange(len(truth.uses)) == crossed, 0.4, 1.0) * truth.capacity_Bps)
+    latency_s = {pair: float(truth.latency_s[pair]) for pair in truth.pairs}
+    refinement = refined_while_slower(truth, slower, 1, latency_s=latency_s)
+    assert refinement.rate_Bps <= 1.1 * optimum_Bps(slower) and reached(slower, refinement) >= 0.9
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from treefold.discovery.observations import Evidence, Mask, Observation, Pair, V
 from treefold.discovery.planned import Planned
 from treefold.errors import TreefoldError
 
+DOUBTS = 2
+"""A plan that was carried before is doubted if it falls short in so many tests, one after the other."""
 ENOUGH = 0.95
 """What was carried is enough if it is this part of what can be hoped for; a group that is so full limits a plan."""
 _SMALL = 0.02
@@ -151,11 +153,13 @@ class Beliefs:
     def doubt(self) -> None:
         """Forget the tests of which the best mixture was made, and all before: they are not true any more.
 
-        The workers' caps stay until a test refutes them, as nothing measures them again.
+        Of a plan that was carried before, only the tests count that offered it last, and in which it fell short. The
+        workers' caps stay until a test refutes them, as nothing measures them again.
         """
-        self._caps_before, parts = self.certain(), self._parts
-        newest = max(np.flatnonzero(parts > _SMALL), default=-1)
-        self.evidence.forget(np.arange(len(self.evidence.got_Bps)) <= newest)
+        self._caps_before, tests = self.certain(), len(self.evidence.got_Bps)
+        of_mixture = max(np.flatnonzero(self._parts > _SMALL), default=-1)
+        newest = tests - 1 - DOUBTS if self.is_tested else of_mixture
+        self.evidence.forget(np.arange(tests) <= newest)
         self.groups = settled(self.evidence, self._hinted())
         self.best, self.is_tested = Planned(0.0, np.zeros(len(self.evidence.pairs))), False
         self.mix()
@@ -178,7 +182,8 @@ class Beliefs:
     def explain(self, worth: float = WORTH) -> bool:
         """Add groups that explain what fell short in all tests; return whether there are any."""
         found = explain(self.evidence, [*self.certain(), *self.groups], worth)
-        self.groups = [*self.groups, *found]
+        others = [each for each in self.groups if not any(same(each, new) for new in found)]
+        self.groups = [*others, *found]
         return bool(found)
 
     def lower(self) -> None:

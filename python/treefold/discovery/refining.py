@@ -5,8 +5,8 @@ a few random sets of pairs are tested, too, and groups of pairs that share a cap
 so far (`explain`). With these the next plan is made. If nothing explains them, the plan is offered again: what passes
 is not structure, and is forgotten. Groups that limit a plan that was carried are tested alone once:
 if one carries more, so may a plan. The mixtures of what was carried at once (`mixtures`) are the floor while learning:
-when they reach what pairs, workers and confirmed groups allow at most, the loop ends. In the end the best mixture is
-offered, too: if it is not carried, the network has changed, and what it was made of is forgotten.
+when they reach what pairs, workers and confirmed groups allow at most, the loop ends. In the end the best plan or
+mixture is offered once more: if it is not carried, the network has changed, and what it was made of is forgotten.
 
 The loop does no input or output: it yields tests and is sent observations. The same observations lead to the same
 tests.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treefold.discovery.beliefs import Beliefs, Knowledge
+from treefold.discovery.beliefs import DOUBTS, Beliefs, Knowledge
 from treefold.discovery.groups import Shared, same
 from treefold.discovery.model import Group, Model
 from treefold.discovery.observations import UNLIMITED, Evidence, Mask, Observation, Pair, Test, Vector
@@ -30,6 +30,8 @@ _RANDOM_TESTS = 3
 _PAIRS_A_WORKER = 2.5
 _LIKELIER = 3.0
 """A random test has so many pairs for each worker, and those that the plan uses are so many times likelier."""
+_STALE = 3
+"""A mixture is offered if it was the best for so many rounds, as the network may have changed."""
 _STOOD = 1.03
 """A group has stood its test if its capacity rose by no more than this factor."""
 
@@ -99,6 +101,7 @@ class Refinement:
         self._most = most_tests
         self._random = np.random.default_rng(seed)
         self.made = 0
+        self._carried_at = 0
         self.rounds: list[Round] = []
         self.proven = False
 
@@ -129,8 +132,16 @@ class Refinement:
             plan = self._plan()
             yield from self._round(plan)
             self._record(plan, before)
+            if not self.proven and self._is_stale:
+                yield from self._holds()
         if not self.proven:
             yield from self._holds()
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether the best mixture was never offered, though nothing better was found in some rounds."""
+        last = [each.carried_Bps for each in self.rounds[-_STALE:]]
+        return not self._beliefs.is_tested and len(last) == _STALE and min(last) == max(last)
 
     @property
     def _left(self) -> int:
@@ -165,7 +176,7 @@ class Refinement:
         used, noise = beliefs.mask_of(plan.loads_Bps), beliefs.evidence.noise
         yield from self._test(np.where(used, plan.loads_Bps * (1 - noise), 0.0), "plan")
         if is_carried := beliefs.was_carried():
-            beliefs.prefer(plan)
+            self._prefer(plan)
         beliefs.mix()
         return is_carried
 
@@ -184,19 +195,33 @@ class Refinement:
             self.proven = yield from self._holds()
 
     def _holds(self) -> Generator[Test, Observation, bool]:
-        """Return whether the best plan so far is carried; a mixture of tests that are not true any more is not."""
+        """Return whether the best plan so far is carried: on a network that has changed it is not any more.
+
+        A plan that was carried before is doubted only if it falls short twice, as noise may be the reason once.
+        """
         beliefs = self._beliefs
-        if beliefs.is_tested or self.made >= self._most:
-            return beliefs.is_tested
-        best = beliefs.best
-        if not best.rate_Bps:
-            return False
-        yield from self._test(best.loads_Bps * (1 - 2 * beliefs.evidence.noise), "repeat")
-        if is_carried := beliefs.was_carried():
-            beliefs.prefer(best)
-        else:
-            beliefs.doubt()
-        return is_carried
+        best, was_tested = beliefs.best, beliefs.is_tested
+        if not best.rate_Bps or (was_tested and self._carried_last):
+            return was_tested
+        for _ in range(DOUBTS if was_tested else 1):
+            if self.made >= self._most:
+                return was_tested
+            yield from self._test(best.loads_Bps * (1 - 2 * beliefs.evidence.noise), "repeat")
+            if beliefs.was_carried():
+                self._prefer(best)
+                return True
+        beliefs.doubt()
+        return False
+
+    def _prefer(self, plan: Planned) -> None:
+        self._beliefs.prefer(plan)
+        if self._beliefs.best is plan:
+            self._carried_at = self.made
+
+    @property
+    def _carried_last(self) -> bool:
+        """Whether the last test was one of the best plan, which carried it."""
+        return self.made == self._carried_at
 
     def _stood(self, group: Shared) -> bool:
         """Return whether a group stood its test, and confirm it; one known by hops that was not full limits nothing."""
