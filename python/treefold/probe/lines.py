@@ -12,9 +12,9 @@ import statistics
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from heapq import merge
 from itertools import pairwise
 from typing import NamedTuple
@@ -52,7 +52,7 @@ def send(
     """
     before = _segments(streams)
     is_over = threading.Event()
-    with _beside(len(streams)) as pool:
+    with beside(len(streams), [*streams, echo]) as pool:
         echoes = None if echo is None else pool.submit(_ping_until, echo, is_over)
         try:
             share = seconds, most_bytes // len(streams), rate_Bps / len(streams)
@@ -67,7 +67,7 @@ def send(
 
 def receive(streams: Sequence[socket.socket], echo: socket.socket | None) -> Samples:
     """Receive the partner's `send`; return the samples of all streams together."""
-    with _beside(len(streams)) as pool:
+    with beside(len(streams), [*streams, echo]) as pool:
         echoes = None if echo is None else pool.submit(transfers.answer_pings, echo)
         others = [pool.submit(transfers.receive_stream, stream) for stream in streams[1:]]
         samples = [transfers.receive_stream(streams[0]), *(other.result() for other in others)]
@@ -77,10 +77,19 @@ def receive(streams: Sequence[socket.socket], echo: socket.socket | None) -> Sam
 
 
 @contextmanager
-def _beside(streams: int) -> Iterator[ThreadPoolExecutor]:
-    """Give threads for the echoes and for all streams but the first, which the caller's thread serves."""
-    with ThreadPoolExecutor(streams) as pool:
-        yield pool
+def beside(threads: int, connections: Iterable[socket.socket | None]) -> Iterator[ThreadPoolExecutor]:
+    """Give threads that serve connections beside the caller's own thread.
+
+    An error or an interrupt of the caller shuts the connections down, so that no thread goes on waiting for a partner.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for each in filter(None, connections):
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+            raise
 
 
 def together(samples: Sequence[Samples]) -> Samples:

@@ -4,7 +4,6 @@ import math
 import socket
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from treefold.errors import PeerError, TreefoldError
@@ -86,7 +85,8 @@ def _own_part(
     if len(own) < 2:
         results = [part(pair) for pair in own]
     else:
-        with ThreadPoolExecutor(len(own)) as pool:
+        used = [each for other in {sum(pair) - rank for pair in own} for each in connected.sockets[other].values()]
+        with lines.beside(len(own), used) as pool:
             results = list(pool.map(part, own))
     by_pair = {pair: values for pair, values in zip(own, results, strict=True) if values}
     return by_pair, PeerError(errors[0]) if errors else None
