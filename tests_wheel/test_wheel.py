@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tarfile
@@ -154,3 +155,24 @@ def test_a_core_that_was_built_for_another_interface_is_named(home):
     assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
     for error in (result.stderr, imported.stderr.splitlines()[-1]):
         assert "compiled core is missing, or older than its Python code; run `make setup`" in error
+
+
+NEVER_CLOSED = """
+import numpy as np
+from treefold import runtime
+
+group = runtime.join(runtime.from_environment())
+group.all_reduce(np.ones(1000))
+raise SystemExit(3)
+"""
+
+
+def test_processes_that_never_close_their_group_end_as_they_say(home):
+    (home / "never_closed.py").write_text(NEVER_CLOSED)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {"PATH": "/usr/bin:/bin", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [home / "env" / BIN / "python", "never_closed.py"]
+    running = [subprocess.Popen(command, cwd=home, env={**common, "RANK": str(rank)}) for rank in range(3)]
+    assert [process.wait(60) for process in running] == [3, 3, 3]

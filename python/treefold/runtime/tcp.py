@@ -4,10 +4,12 @@ Between operations a thread without Python's lock keeps the connections alive: i
 notices which ranks are gone.
 """
 
+import atexit
 import json
 import math
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +30,8 @@ CONNECT_S = 15.0
 """How long ranks try to connect to each other: long enough for each end of a pair to call more than once."""
 
 _WAKE_S = 0.02
+_EXIT_S = 2.0
+"""How long an interpreter that ends waits for the thread of a group that nobody has closed."""
 
 Life = tuple[int, int, int | None]
 """Two ranks, and the life of their connection from which on plans use it: how often it was cut before, or None."""
@@ -109,6 +113,7 @@ class TcpTransport:
         self._mesh.name_ranks([self.mapping.describe(rank) for rank in range(self.size)])
         self._is_resting = False
         self._keeper = threading.Thread(target=self._keep_alive, args=(poll,), name="treefold-idle", daemon=True)
+        _SERVING.add(self)
         self._keeper.start()
 
     def _keep_alive(self, poll: Callable[[], bool]) -> None:
@@ -233,11 +238,12 @@ class TcpTransport:
         """The seconds of the least of the last few round trips to each peer of which enough are known."""
         return self._mesh.round_trips
 
-    def rest(self) -> None:
-        """End the thread that serves the connections, which stay open."""
+    def rest(self, most_s: float = math.inf) -> None:
+        """End the thread that serves the connections, which stay open, or stop waiting for that after `most_s`."""
         self._is_resting = True
+        deadline = time.monotonic() + most_s
         if self._keeper is not None:
-            while self._keeper.is_alive():
+            while self._keeper.is_alive() and time.monotonic() < deadline:
                 _ = self._mesh.sequence  # wakes the thread, unless it is just about to sleep
                 self._keeper.join(_WAKE_S)
             self._keeper = None
@@ -250,3 +256,17 @@ class TcpTransport:
         self.rest()
         self._is_closed = True
         self._mesh.close()
+
+
+_SERVING: weakref.WeakSet[TcpTransport] = weakref.WeakSet()
+
+
+@atexit.register
+def _rest_at_exit() -> None:
+    """End the threads of groups that nobody has closed.
+
+    Before version 3.14 Python ends a thread that is inside the core by unwinding its stack, which may crash the
+    process instead.
+    """
+    for transport in [*_SERVING]:
+        transport.rest(_EXIT_S)
