@@ -12,7 +12,7 @@ from treefold import runtime
 from treefold.errors import TreefoldError
 from treefold.runtime import Connections, control
 from treefold.runtime.controller import Controller
-from treefold.runtime.learning import Learning, applies
+from treefold.runtime.learning import Learning, why_not
 from treefold.runtime.networks import UNCHANGED, Changes, bandwidths
 from treefold.runtime.observing import Seen, Used, teaches
 from treefold.runtime.plans import GroupPlans
@@ -129,7 +129,17 @@ def test_learning_ends_where_no_operation_teaches_anything():
     ("network", "does"), [("full:4", True), ("full:2", False), ("ring:4", False), ("fattree:4,2", False)]
 )
 def test_it_applies_where_links_join_all_pairs(network, does):
-    assert applies(treefold.topology(network)) is does
+    assert (why_not(treefold.topology(network)) == "") is does
+
+
+def test_of_a_network_that_says_what_links_carry_at_once_only_slower_links_count():
+    document = json.loads(treefold.topology("full:4").to_json()) | {"at_once": True}
+    network = treefold.topology(document)
+    assert network.at_once and "carried at once" in why_not(network)
+    learning = Learning(treefold.plan(network, "packing", size_bytes=SIZE), None, None)
+    faster, slower = (UNCHANGED._replace(factors={(0, 1): factor}) for factor in (2.0, 0.5))
+    assert learning.counted(faster) == UNCHANGED and learning.counted(slower) == slower
+    learning.close()
 
 
 def test_a_window_shows_what_left_in_it_on_all_ranks_and_where_data_always_waited():

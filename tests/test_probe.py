@@ -361,7 +361,7 @@ def test_local_writes_a_file_that_plan_takes(tmp_path):
     first, *rounds = run.stderr.splitlines()
     assert first.startswith("3 pairs, at most 19 transfers of ") and first.endswith("many pairs at once, 1.9 s or less")
     assert len(rounds) == len(printed["rounds"]) > 0
-    assert all(re.match(rf"round {number}, [0-9]+ tests?: promised .*, carried .*", line)
+    assert all(re.match(rf"round {number}, [0-9]+ tests?: the model promises .*, the network carried .*", line)
                for number, line in enumerate(rounds, 1))  # fmt: skip
     assert output("plan", file)["topology"]["accelerators"] == 3
 

@@ -138,6 +138,12 @@ impl Topology {
         self.0.name()
     }
 
+    /// Whether bandwidths are what links carried at once, as was measured; while others are idle, a link may carry more.
+    #[getter]
+    fn at_once(&self) -> bool {
+        self.0.is_at_once()
+    }
+
     /// How many accelerators are ranks.
     #[getter]
     fn ranks(&self) -> u32 {

@@ -139,6 +139,8 @@ pub struct Topology {
     ranks: u32,
     /// Whether a caller gave the order of the ranks.
     ordered: bool,
+    /// Whether bandwidths are what links carried at once.
+    at_once: bool,
     /// Whether every link joins two ranks.
     direct: bool,
     shape: Shape,
@@ -164,7 +166,7 @@ impl PartialEq for Topology {
         let sizes = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
         sizes(self) == sizes(other)
             && (&self.name, &self.shape, &self.place) == (&other.name, &other.shape, &other.place)
-            && self.ordered == other.ordered
+            && (self.ordered, self.at_once) == (other.ordered, other.at_once)
             && self.nodes == other.nodes
             && self.links == other.links
             && self.shared == other.shared
@@ -409,6 +411,20 @@ impl Topology {
     /// ```
     pub fn is_ordered(&self) -> bool {
         self.ordered
+    }
+
+    /// Returns whether bandwidths are what links carried at once, as was measured. While others are idle, a link may
+    /// carry more.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:3", None, None)?;
+    /// assert!(!ring.is_at_once() && ring.carried_at_once().with_ranks(&[2, 0, 1])?.is_at_once());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn is_at_once(&self) -> bool {
+        self.at_once
     }
 
     /// Returns the nodes and links in the order of the file or generator.

@@ -105,9 +105,9 @@ class JobOptions:
             metavar="[same|auto|no]",
             help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
             "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
-            "a network without switches. Where a network's file joins each two workers by a link of their own, the run "
-            "also learns which links share a capacity. An all-reduce over tcp on a network that --discover measures "
-            "adapts unless you say --adapt no or --trace.",
+            "a network without switches. Where the network's file does not say what links carry at once, and joins "
+            "each two workers by a link of their own, the run also learns which links share a capacity. An all-reduce "
+            "over tcp on a network that --discover measures adapts unless you say --adapt no or --trace.",
         ),
     ] = None
     learn: Annotated[
@@ -138,9 +138,12 @@ class JobOptions:
 
     def on_discovered(self, job: "Job", found: "Found") -> "tuple[Job, Topology]":
         """Return the job on a network that was discovered, to whose file goes what it learns; and the network."""
+        from treefold.runtime.learning import why_not
+
         if self.adapt is None and self.learn is None and found.network.switches:
             job = replace(job, adapt=False)  # such a file comes from somebody else
-        return replace(job, learn=job.learn or (found.file if job.adapt else None)), found.network
+        learns = job.adapt and not why_not(found.network)
+        return replace(job, learn=job.learn or (found.file if learns else None)), found.network
 
     def sizes_for(self, what: Plan | Topology | None, blocks: "Blocks | None") -> list[int]:
         """Return the sizes to run: those of the options, else that of the plan, of the blocks, or else 64 MiB."""

@@ -4,7 +4,7 @@ A group is what crosses one cable, what one worker sends at most, or what a prov
 document it is a shared capacity.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from treefold._core import Topology
@@ -16,6 +16,9 @@ _DIGITS = 4
 """A measurement is worth so many digits."""
 _LEAST = 1e-3
 """A pair that was left out when traffic was carried has this part of its rate alone."""
+
+_NAMED = 3
+"""The name of a group has all of its pairs if there are so many."""
 
 _LIMITS = 0.998
 """A group limits its pairs if its capacity is less than this part of what they carry alone, after rounding."""
@@ -128,14 +131,22 @@ def _rounded(rate_Bps: float) -> float:
     return float(f"{rate_Bps:.{_DIGITS}g}")
 
 
-def group_name(members: Sequence[Pair], names: Sequence[str], ranks: int) -> str:
-    """Return a name that says which pairs a group has: what workers send or receive, or two of its pairs."""
+def cut_name(members: Collection[Pair], names: Sequence[str], ranks: int) -> str | None:
+    """Return the name of all that workers send to the others, or receive from them; None if the pairs are not that."""
     sources, targets = ({pair[end] for pair in members} for end in (0, 1))
     others = set(range(ranks))
     for inside, outside, verb in ((sources, targets, "egress"), (targets, sources, "ingress")):
         is_cut = outside == others - inside and len(members) == len(inside) * len(outside)
         if is_cut and len(inside) <= max(1, ranks // 2):
             return f"{' + '.join(names[rank] for rank in sorted(inside))} {verb}"
-    first = [f"{names[source]} -> {names[target]}" for source, target in sorted(members)[:2]]
-    more = f" + {len(members) - 2} more" if len(members) > 2 else ""
+    return None
+
+
+def group_name(members: Collection[Pair], names: Sequence[str], ranks: int) -> str:
+    """Return a name that says which pairs a group has: what workers send or receive, or its pairs, or two of many."""
+    if (name := cut_name(members, names, ranks)) is not None:
+        return name
+    named = _NAMED if len(members) <= _NAMED else 2
+    first = [f"{names[source]} -> {names[target]}" for source, target in sorted(members)[:named]]
+    more = f" + {len(members) - named} more" if len(members) > named else ""
     return f"{' + '.join(first)}{more}"

@@ -9,7 +9,7 @@ from treefold.errors import TreefoldError
 from treefold.exporters.names import check_printable, is_undirected
 
 _KEYS = {
-    "graph": {"name": "string", "ranks": "string", "shape": "string", "shared": "string", "routes": "string"},
+    "graph": dict.fromkeys(("name", "ranks", "shape", "shared", "routes", "at_once"), "string"),
     "node": {
         "label": "string",
         "kind": "string",
@@ -53,7 +53,8 @@ def text(document: dict[str, Any]) -> str:
 
 def _graph_data(graph: Element, document: dict[str, Any]) -> None:
     values = {"name": document["name"]}
-    values |= {key: json.dumps(document[key]) for key in ("ranks", "shape", "shared", "routes") if document.get(key)}
+    keys = ("ranks", "shape", "shared", "routes", "at_once")
+    values |= {key: json.dumps(document[key]) for key in keys if document.get(key)}
     _data(graph, "graph", values)
 
 

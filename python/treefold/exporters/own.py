@@ -35,7 +35,8 @@ def text(document: dict[str, Any]) -> str:
         parts.append(f'"shared": {_lines(document["shared"])}')
     if document.get("routes"):
         parts.append(f'"routes": {_lines([_brief(route, _ROUTE_KEYS) for route in document["routes"]])}')
-    parts += [f'"{key}": {_json(document[key])}' for key in ("ranks", "shape") if document.get(key) is not None]
+    keys = ("ranks", "shape", "at_once")
+    parts += [f'"{key}": {_json(document[key])}' for key in keys if document.get(key) not in (None, False)]
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 

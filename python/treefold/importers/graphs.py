@@ -154,7 +154,7 @@ def _listed(attributes: Attributes, where: str) -> list[dict[str, Any]]:
 
 
 def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
-    """Return routes, ranks and shape, which treefold writes as JSON text into a graph's attributes."""
+    """Return routes, ranks, shape and `at_once`, which treefold writes as JSON text into a graph's attributes."""
     found: dict[str, Any] = {}
     if attributes.get("routes") not in (None, ""):
         routes = _decoded(attributes["routes"])
@@ -168,7 +168,8 @@ def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
             raise fail(where, f"'ranks' must be a JSON list of node names, got {shown(attributes['ranks'])}")
         found["ranks"] = ranks
     shape = _decoded(attributes.get("shape"))
-    return found | ({"shape": shape} if isinstance(shape, dict) else {})
+    found |= {"shape": shape} if isinstance(shape, dict) else {}
+    return found | ({"at_once": True} if _decoded(attributes.get("at_once")) is True else {})
 
 
 def _decoded(value: object) -> object:

@@ -21,10 +21,11 @@ from treefold.networks import topology
 from treefold.probe.measuring import LEAST_TIMEOUT_S, Track, measure
 from treefold.probe.names import distinct_names, own_name
 from treefold.probe.report import document
-from treefold.probe.results import Measurements
+from treefold.probe.results import Measurements, outcome_of
 from treefold.probe.settings import Settings
 from treefold.rendezvous import Rendezvous, validation
 from treefold.rendezvous.meeting import all_or_none
+from treefold.report.measured import outcome_line
 from treefold.text import message, some
 
 MOST_ONE_BY_ONE = 12
@@ -204,6 +205,8 @@ def _measure(
         if path is not None and part is not None:
             write(document(measured), path)
             part.unlink(missing_ok=True)
+            if measured.tests:
+                say(outcome_line(outcome_of(measured) or {}))
 
     try:
         measured = take(keep)

@@ -205,7 +205,8 @@ def _is_route(value: Any) -> bool:
 
 def _line(each: Round, number: int) -> str:
     """Return a line that says what a round has learnt."""
-    rates = f"promised {format_bandwidth(each.promised_Bps)}, carried {format_bandwidth(each.carried_Bps)}"
+    promised, carried = format_bandwidth(each.promised_Bps), format_bandwidth(each.carried_Bps)
+    rates = f"the model promises an all-reduce at {promised}, the network carried {carried}"
     found = f"; shared: {some([_capacity(group) for group in each.learnt], 4)}" if each.learnt else ""
     dropped = f"; not shared after all: {some(list(each.dropped), 4)}" if each.dropped else ""
     tests = f"{each.tests} test{'' if each.tests == 1 else 's'}"

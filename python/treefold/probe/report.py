@@ -1,9 +1,11 @@
 """The measurements of a probe as a topology document, and as the JSON object that `treefold probe` prints."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from treefold._core import format_time
-from treefold.discovery import Model, Round, shared
+from treefold.discovery import Group, Model, Round, shared
+from treefold.discovery.model import cut_name, group_name
 from treefold.importers import Document
 from treefold.importers.caps import Cap, cap_nodes
 from treefold.importers.document import make_document, make_link, make_node, make_shared
@@ -26,8 +28,8 @@ from treefold.probe.transfers import RoundTrips
 _SHARED = 0.7
 """Pairs share bottlenecks if all of them at once carry less than this part of what pairs and nodes allow."""
 
-_LITTLE = 1e-4
-"""The best plan leaves a pair out that carries less than this part of what the widest one carries."""
+_LITTLE, _NOTHING = 5e-3, 1e-4
+"""A pair is left out that carries less than this part of an all-reduce's rate, or of what the widest pair carries."""
 _WITHIN, _FULL = 0.999, 0.95
 """What pairs share is told if they fill this part of it, and is a little less than what its links carry together."""
 
@@ -88,22 +90,33 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
     capacity that is full, and that made pairs fall short in a test, is told; of equal ones the first.
     """
     carried_Bps = model.carried_Bps
-    least_Bps = _LITTLE * max(carried_Bps.values())
+    least_Bps = _NOTHING * max(carried_Bps.values())
     if measured.outcome is not None:
-        least_Bps = min(least_Bps, _LITTLE * measured.outcome.rate_Bps)
+        least_Bps = _LITTLE * measured.outcome.rate_Bps
     used = [pair for pair in measured.rates if carried_Bps.get(pair, 0.0) > least_Bps]
     links = {pair: _link(measured, list(model.names), pair, carried_Bps[pair]) for pair in used}
-    capacities, told = [], set[tuple[Pair, ...]]()
+    capacities: list[dict[str, Any]] = []
+    told = set[tuple[Pair, ...]]()
     for group in model.groups:
         members = tuple(sorted(group.members & links.keys()))
         together_Bps = _WITHIN * sum(links[pair]["bandwidth_Bps"] for pair in members)
         limits = len(members) > 1 and together_Bps > _FULL * group.capacity_Bps
         if limits and (group.confirmed or group.support) and members not in told:
             told.add(members)
-            capacities.append(make_shared(group.name, _digits(min(group.capacity_Bps, together_Bps))))
+            name = _name(group, members, model, [each["name"] for each in capacities])
+            capacities.append(make_shared(name, _digits(min(group.capacity_Bps, together_Bps))))
             for pair in members:
-                links[pair]["shares"] = [*links[pair].get("shares", []), group.name]
-    return empty | {"links": [*links.values()]} | ({"shared": capacities} if capacities else {})
+                links[pair]["shares"] = [*links[pair].get("shares", []), name]
+    found = empty | {"links": [*links.values()], "at_once": True}
+    return found | ({"shared": capacities} if capacities else {})
+
+
+def _name(group: Group, members: Sequence[Pair], model: Model, taken: Sequence[str]) -> str:
+    """Return the name of a group of which these pairs are left, which no other one has."""
+    names, ranks = model.names, len(model.names)
+    name = cut_name(group.members, names, ranks) or group_name(members, names, ranks)
+    count = sum(each == name or each.startswith(f"{name} #") for each in taken)
+    return f"{name} #{count + 1}" if count else name
 
 
 def _link(measured: Measurements, names: list[str], pair: Pair, rate_Bps: float) -> dict[str, Any]:

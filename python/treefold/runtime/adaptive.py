@@ -1,5 +1,6 @@
 """A group whose plan follows the network while operations run."""
 
+import warnings
 from os import PathLike, fspath
 
 from treefold._core import Plan, Topology
@@ -9,6 +10,7 @@ from treefold.exporters import check_document_writable
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.controller import Controller
 from treefold.runtime.group import Group
+from treefold.runtime.learning import why_not
 from treefold.runtime.rank_mapping import RankMapping
 from treefold.runtime.tcp import TcpTransport
 from treefold.runtime.transport import Operation
@@ -29,6 +31,13 @@ def check_learn(learn: str | PathLike[str] | None, adapt: bool | str) -> None:
     if not adapt:
         raise TreefoldError(f"learn {shown(learn)}: only a group that adapts learns; add adapt=True, or drop learn")
     check_document_writable(learn)
+
+
+def warn_if_nothing_to_learn(learn: str | PathLike[str] | None, network: Topology) -> None:
+    """Warn if nothing will be written to a file, because operations teach nothing about this network."""
+    if learn is not None and (why := why_not(network)):
+        about = f"operations teach nothing about network '{network.name}'"
+        warnings.warn(f"nothing is written to {shown(learn)}, as {about}: {why}", stacklevel=2)
 
 
 def check_direct(network: Topology) -> None:

@@ -11,7 +11,7 @@ from treefold._core import Mesh, Plan, message_cost
 from treefold.errors import OutsideError, TreefoldError
 from treefold.rendezvous import Rendezvous, challenge, tls, validation
 from treefold.rendezvous.meeting import all_or_none, failures_of
-from treefold.runtime.adaptive import AdaptiveGroup, check_adapt, check_direct, check_learn
+from treefold.runtime.adaptive import AdaptiveGroup, check_adapt, check_direct, check_learn, warn_if_nothing_to_learn
 from treefold.runtime.agreement import AgreedPlans
 from treefold.runtime.connections import DEFAULT, Connections
 from treefold.runtime.driver import EngineTransport
@@ -113,6 +113,7 @@ def _over_tcp(
         asked_streams(agreed.connections.streams)
         if rank == 0:
             check_learn(learn, adapt)
+            warn_if_nothing_to_learn(learn, agreed.plans.all_reduce.topology)
         if adapt:
             check_direct(agreed.plans.all_reduce.topology)
         mesh = _listening(meeting, rank, agreed)

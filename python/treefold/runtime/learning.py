@@ -61,11 +61,15 @@ class Step(NamedTuple):
 _NOTHING = Step([], None, is_over=False)
 
 
-def applies(network: Topology) -> bool:
-    """Return whether each two workers of a network are joined by a link of their own each way, and nothing else is."""
+def why_not(network: Topology) -> str:
+    """Return why nothing can be learnt about a network; empty if something can."""
     ranks = network.ranks
+    if network.at_once:
+        return "its file tells what links carried at once, which a probe or a run has learnt before"
     is_plain = network.accelerators == ranks and not network.switches and 3 <= ranks <= _MOST_RANKS
-    return is_plain and len(bandwidths(network)) == network.num_links == ranks * (ranks - 1)
+    if is_plain and len(bandwidths(network)) == network.num_links == ranks * (ranks - 1):
+        return ""
+    return f"learning takes one link each way between every two of 3 to {_MOST_RANKS} workers, and no other links"
 
 
 class Learning:
@@ -80,7 +84,7 @@ class Learning:
             file: The file to which the network is written whenever a better plan was carried.
 
         """
-        self.network, self.applies = plan.topology, applies(plan.topology)
+        self.network, self.applies = plan.topology, not why_not(plan.topology)
         self.is_over = not self.applies
         self._seen: Seen | None = None
         """The last operation of which all ranks have told."""
@@ -92,8 +96,8 @@ class Learning:
         """The number of the last operation that teaches something."""
         self._told_plan, self._told_of = plan, 0
         """The plan that runs, and of how many of its operations this rank has told."""
-        self._counted_on: frozenset[Pair] | None = None
-        """The links that plans use of the network that was learnt, when learning is over."""
+        self._counted_on = frozenset(bandwidths(self.network)) if self.network.at_once else None
+        """The links whose slowing down counts, if the network says what links carry at once; None if it does not."""
         self._plan, self.has_taught = plan, False
         """The newest plan, and whether it was learnt."""
         self._pool = ThreadPoolExecutor(1, "treefold-learning")
@@ -174,7 +178,7 @@ class Learning:
         return {pair: rate / said[pair] for pair, rate in rates.items() if pair in said}
 
     def counted(self, changes: Changes) -> Changes:
-        """Return the changes that count: all of them, or in a network that was learnt, what became slower.
+        """Return the changes that count: all of them, or in a network that was probed or learnt, what became slower.
 
         Such a network says what links carry at once. That a link can carry more while others are idle is no news.
         """
@@ -282,7 +286,7 @@ class _Student:
             return []
         self._written_Bps = seen.rate_Bps
         try:
-            exporters.write(json.loads(carried(self._network, seen).to_json()), self._file)
+            exporters.write(json.loads(carried(self._network, seen).to_json()) | {"at_once": True}, self._file)
         except OutsideError as error:
             return [f"learnt: {error}"]
         return []

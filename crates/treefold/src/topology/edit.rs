@@ -64,6 +64,11 @@ impl Topology {
         Self { ordered: true, ..self }
     }
 
+    /// Returns the network, whose bandwidths are what its links carried at once: see [`Self::is_at_once`].
+    pub fn carried_at_once(self) -> Self {
+        Self { at_once: true, ..self }
+    }
+
     /// Returns the network with other bandwidths for all links from one node to another, and perhaps for the links
     /// back.
     ///

@@ -28,6 +28,8 @@ pub(crate) struct Document {
     ranks: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "is_default")]
     ordered: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    at_once: bool,
     #[serde(default, skip_serializing_if = "is_general")]
     shape: Shape,
 }
@@ -175,7 +177,7 @@ impl Topology {
         let ranks = document.ranks.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
         let topology = Self::in_parts(document.name, nodes, links, ranks, document.shape)?;
         let topology = topology.with_shared(shared_of(&document.shared, &document.links)?)?;
-        Ok(if document.ordered { topology.in_given_order() } else { topology })
+        Ok(Self { ordered: document.ordered, at_once: document.at_once, ..topology })
     }
 
     pub(crate) fn to_document(&self) -> Document {
@@ -192,6 +194,7 @@ impl Topology {
             nodes: nodes.iter().map(NodeDocument::new).collect(),
             ranks: (!in_order).then_some(ranks),
             ordered: self.ordered,
+            at_once: self.at_once,
             shape: self.shape.clone(),
         }
     }

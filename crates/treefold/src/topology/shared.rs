@@ -216,8 +216,10 @@ impl Topology {
     }
 
     /// Returns this network with the shared capacities of another one, of whose links `link` tells the number here, if
-    /// it is left. Shared capacities that limit nothing here are dropped.
-    pub(super) fn sharing_as(self, other: &Self, link: impl Fn(LinkId) -> Option<LinkId>) -> Self {
+    /// it is left. Shared capacities that limit nothing here are dropped. If bandwidths are what links carried at once
+    /// there, they are it here.
+    pub(super) fn sharing_as(mut self, other: &Self, link: impl Fn(LinkId) -> Option<LinkId>) -> Self {
+        self.at_once = other.at_once;
         if other.shared.list.is_empty() {
             return self;
         }
