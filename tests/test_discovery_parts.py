@@ -187,7 +187,8 @@ def test_hops_and_subnets_are_sets_whose_capacity_is_still_to_be_measured():
         ([(0, 1), (0, 2), (0, 3)], "a egress"),
         ([(1, 0), (2, 0), (3, 0)], "a ingress"),
         ([(0, 2), (0, 3), (1, 2), (1, 3)], "a + b egress"),
-        ([(0, 1), (2, 3), (1, 3)], "a -> b + b -> d + 1 more"),
+        ([(0, 1), (2, 3), (1, 3)], "a -> b + b -> d + c -> d"),
+        ([(0, 1), (2, 3), (1, 3), (3, 0)], "a -> b + b -> d + 2 more"),
     ],
 )
 def test_names_of_groups_say_which_pairs_they_have(members, name):

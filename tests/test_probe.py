@@ -145,7 +145,7 @@ def test_settings_that_cannot_be_are_refused_at_once(settings, message):
             Settings(seconds=0.5),
             "0.5 s are too short for 19 transfers and the round trips, which take at least 2.8 s; allow more seconds",
         ),
-        (Settings(most_bytes=1000), "1000 bytes are too few for 19 transfers, which need 1 MiB each; allow at least"),
+        (Settings(most_bytes=1000), "1000B are too few for 19 transfers of 1MiB or more, 19MiB in all; allow at least"),
     ],
 )  # fmt: skip
 def test_too_small_budgets_are_told_to_all(settings, message):

@@ -11,7 +11,7 @@ import treefold
 from treefold import rendezvous
 from treefold.probe import Measurements, RoundTrips, Settings, refining, report
 from treefold.probe.results import Outcome, Try, outcome_of
-from treefold.probe.steps import Budget, budget, matchings, steps_of, time_for_tests_s
+from treefold.probe.steps import Budget, budget, matchings, steps_of, time_for_tests_s, time_left_s
 from treefold.report.measured import outcome_line
 
 WORKERS = 4
@@ -143,6 +143,13 @@ def test_tests_get_what_is_left_of_the_seconds(seconds, least, most):
     left_s = time_for_tests_s(settings, measured, steps)
     assert 19 * measured.transfer_s + 0.9 + left_s <= seconds + 1e-9
     assert least <= left_s / measured.transfer_s <= most + 0.01
+
+
+@pytest.mark.parametrize(
+    ("seconds", "taken", "left"), [(None, 40.0, 60.0), (None, 70.0, 42.0), (None, 300.0, 30.0), (200.0, 150.0, 60.0)]
+)
+def test_a_probe_without_a_limit_ends_within_two_minutes_where_pairs_leave_the_time(seconds, taken, left):
+    assert time_left_s(Settings(seconds=seconds), 60.0, taken) == left
 
 
 def test_an_error_of_one_test_reaches_all_workers():

@@ -94,7 +94,7 @@ def test_what_cannot_be_discovered_is_refused_on_every_rank(workers, topology, m
     ("variable", "text", "message"),
     [
         ("TREEFOLD_PROBE_SECONDS", "1", "1 s are too short for {0}; allow more probe_seconds (TREEFOLD_PROBE_SECONDS)"),
-        ("TREEFOLD_PROBE_BYTES", "1MB", "1000000 bytes are too few for {0}; allow more probe_bytes"),
+        ("TREEFOLD_PROBE_BYTES", "1MB", "1MB are too few for {0}; allow more probe_bytes"),
         ("TREEFOLD_PROBE_SECONDS", "soon", "TREEFOLD_PROBE_SECONDS: time 'soon'"),
         ("TREEFOLD_PROBE_SECONDS", "-1", "probe_seconds -1.0: must be above 0, for example 30"),
         ("TREEFOLD_PROBE_BYTES", "0", "probe_bytes must be at least 1, got 0"),

@@ -138,7 +138,7 @@ impl Topology {
         self.0.name()
     }
 
-    /// Whether bandwidths are what links carried at once, as was measured; while others are idle, a link may carry more.
+    /// Whether bandwidths are what links carried at once, as was measured; one alone may carry more.
     #[getter]
     fn at_once(&self) -> bool {
         self.0.is_at_once()

@@ -9,6 +9,7 @@ less than 5 % more. They are the streams with which everything afterwards is mea
 """
 
 import socket
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -25,7 +26,17 @@ from treefold.probe.links import directed_links
 from treefold.probe.names import distinct_names, own_name
 from treefold.probe.results import SOURCE, TARGET, Measurements, Pair, Try, outcome_of
 from treefold.probe.settings import Settings
-from treefold.probe.steps import Budget, Step, budget, cost, matchings, pairs_of, steps_of, time_for_tests_s
+from treefold.probe.steps import (
+    Budget,
+    Step,
+    budget,
+    cost,
+    matchings,
+    pairs_of,
+    steps_of,
+    time_for_tests_s,
+    time_left_s,
+)
 from treefold.probe.taking import SILENCE_S, reported
 from treefold.rendezvous import Rendezvous, challenge, validation
 from treefold.rendezvous.sockets import listen
@@ -112,13 +123,11 @@ def measure(
             links = _connected(links, connected.apart, workers)
             steps = steps_of(matchings(pairs_of(links), len(workers), agreed.parallel), links, len(workers))
             measured, most = _budgeted(agreed, steps, workers)
-            announce(cost(measured, pairs_of(links), steps, most.seconds))
-            if tests := None if meeting.rank else outcome_of(measured):
-                announce(outcome_line(tests))
+            for line in _costs(measured, links, steps, most, with_tests=not meeting.rank):
+                announce(line)
             _prepare(connected)
-            for step in track(steps):
-                _take(step, meeting, connected, measured)
-                _take_again(step, meeting, listener, connected, measured)
+            taken_s = _take_all(track(steps), meeting, listener, connected, measured)
+            most = most._replace(seconds=time_left_s(agreed, most.seconds, taken_s))
             _keep_each(_refined(meeting, connected, measured, most, announce), measured, keep)
         finally:
             close_all(connected.sockets)
@@ -135,6 +144,15 @@ def _budgeted(settings: Settings, steps: list[Step], workers: list[dict[str, Any
     seconds = time_for_tests_s(settings, measured, steps) if tests else 0.0
     measured.outcome = None if seconds else refining.untaken(workers, settings)
     return measured, Budget(seconds, settings.most_bytes)
+
+
+def _costs(
+    measured: Measurements, links: list[Pair], steps: list[Step], most: Budget, *, with_tests: bool
+) -> list[str]:
+    """Return the lines that say what the probe will take, and if asked why there will be no tests."""
+    told = [cost(measured, pairs_of(links), steps, most.seconds)]
+    untaken = outcome_of(measured)
+    return [*told, outcome_line(untaken)] if with_tests and untaken else told
 
 
 def _refined(
@@ -174,6 +192,21 @@ def _prepare(connected: Connected) -> None:
     for sockets in connected.sockets.values():
         for connection in sockets.values():
             transfers.prepare(connection, SILENCE_S)
+
+
+def _take_all(
+    steps: Iterable[Step],
+    meeting: Rendezvous,
+    listener: socket.socket | None,
+    connected: Connected,
+    measured: Measurements,
+) -> float:
+    """Take all steps; return how many seconds that took."""
+    begun_s = time.monotonic()
+    for step in steps:
+        _take(step, meeting, connected, measured)
+        _take_again(step, meeting, listener, connected, measured)
+    return time.monotonic() - begun_s
 
 
 def _take_again(

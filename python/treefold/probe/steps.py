@@ -13,8 +13,9 @@ _LEAST_TRANSFER_S, MOST_TRANSFER_S = 0.1, 5.0
 _ROUNDING_S = 1e-6
 _ROUND_TRIPS_S = 0.3
 """How many seconds the round trips of a round take."""
-_MOST_TESTS_S = 60.0
-"""Tests of many pairs at once take so long together, unless the settings give the whole probe a time."""
+_MOST_TESTS_S, _LEAST_TESTS_S = 60.0, 30.0
+_PROBE_S = 112.0
+"""Unless the settings say so, tests of many pairs at once end when the probe has taken so long, or with their time."""
 _TRANSFERS_OF = {"trips": 0, "pair": 1, "egress": 2, "ingress": 2, "together": 1}
 """How many transfers, one after another, a step of each kind takes if each node looks capped and is measured again."""
 
@@ -102,7 +103,8 @@ def budget(settings: Settings, steps: list[Step], tests: int) -> Budget:
             raise BudgetError("seconds", problem, _faster(settings))
         seconds = max((settings.seconds - trips_s) / (count + tests), _LEAST_TRANSFER_S)
     if settings.most_bytes < count << 20:
-        problem = f"{settings.most_bytes} bytes are too few for {count} transfers, which need 1 MiB each"
+        given, needed = format_size(settings.most_bytes), format_size(count << 20)
+        problem = f"{given} are too few for {count} transfers of 1MiB or more, {needed} in all"
         raise BudgetError("most_bytes", problem, f"allow at least most_bytes={count << 20}")
     most_bytes = max(settings.most_bytes // (count + tests), min(settings.most_bytes // count, 1 << 20))
     return Budget(min(seconds, MOST_TRANSFER_S), most_bytes)
@@ -120,6 +122,13 @@ def time_for_tests_s(settings: Settings, measured: Measurements, steps: list[Ste
         return _MOST_TESTS_S
     left_s = settings.seconds - _steps_s(measured, steps)
     return left_s if left_s >= measured.transfer_s else 0.0
+
+
+def time_left_s(settings: Settings, most_s: float, taken_s: float) -> float:
+    """Return how much of the time for tests of many pairs at once is left behind steps that have taken so long."""
+    if settings.seconds is not None:
+        return most_s
+    return min(most_s, max(_PROBE_S - taken_s, _LEAST_TESTS_S))
 
 
 def cost(measured: Measurements, pairs: list[Pair], steps: list[Step], most_s: float) -> str:

@@ -151,6 +151,20 @@ impl Topology {
         }
     }
 
+    /// Returns whether bandwidths are what links carried at once, as was measured. While others are idle, a link may
+    /// carry more.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:3", None, None)?;
+    /// assert!(!ring.is_at_once() && ring.carried_at_once().with_ranks(&[2, 0, 1])?.is_at_once());
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn is_at_once(&self) -> bool {
+        self.at_once
+    }
+
     /// Returns the network with these shared capacities instead of those that it has.
     ///
     /// # Errors
