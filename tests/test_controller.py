@@ -178,7 +178,7 @@ def test_after_a_cut_results_that_all_have_are_kept_and_other_operations_run_aga
     def outcome(run):
         return cut if run > 4 else None  # the data of operation 3, and all behind them
 
-    methods = {name: lambda *_, **__: None for name in ("broadcast", "skip_to", "use", "connect", "watch")}
+    methods = {name: lambda *_, **__: None for name in ("broadcast", "skip_to", "use", "connect", "watch", "pace")}
     methods |= {"start": start, "outcome": outcome}
     mapping = SimpleNamespace(describe=str)
     transport = SimpleNamespace(rank=2, mapping=mapping, connections=Connections(), sequence=8, failure=None, **methods)

@@ -54,7 +54,7 @@ def document(both_ways, **extra):
 
 SHARED = {"shared": [{"name": name, "bandwidth_Bps": 1e9 / 7} for name in ("a;b=1GB/s", '["', "日本 🚀")]}
 EXTRA = {
-    "at_once": True,
+    "tested": "at once",
     "ranks": ["n0", "日本🚀", 'say "hi"'],
     "shape": {"kind": "torus", "dims": [2, 4], "note": 'a\n"b"'},
 }

@@ -8,7 +8,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use treefold::error;
 use treefold::error::Error;
-use treefold::topology::{self, Directions, Ends};
+use treefold::topology::{self, Directions, Ends, Tested};
 use treefold::units::{Bandwidth, Time};
 
 use crate::bounds::Bounds;
@@ -138,10 +138,14 @@ impl Topology {
         self.0.name()
     }
 
-    /// Whether bandwidths are what links carried at once, as was measured; one alone may carry more.
+    /// What tests of many links at once have shown of the bandwidths: `at once` (they are what links carried all at
+    /// once, and one alone may carry more), `alone` (with what links share, they explain all tests), or None.
     #[getter]
-    fn at_once(&self) -> bool {
-        self.0.is_at_once()
+    fn tested(&self) -> Option<&'static str> {
+        self.0.tested().map(|tested| match tested {
+            Tested::Alone => "alone",
+            Tested::AtOnce => "at once",
+        })
     }
 
     /// How many accelerators are ranks.

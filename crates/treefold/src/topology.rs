@@ -38,7 +38,7 @@ pub use json::VERSION;
 pub(crate) use json::{Document, check_header};
 pub use node::{Abilities, Kind, Node, Position};
 pub use routing::Routes;
-pub use shared::Shared;
+pub use shared::{Shared, Tested};
 pub use spec::Form;
 pub use streams::Streams;
 
@@ -139,8 +139,7 @@ pub struct Topology {
     ranks: u32,
     /// Whether a caller gave the order of the ranks.
     ordered: bool,
-    /// Whether bandwidths are what links carried at once.
-    at_once: bool,
+    tested: Option<Tested>,
     /// Whether every link joins two ranks.
     direct: bool,
     shape: Shape,
@@ -166,7 +165,7 @@ impl PartialEq for Topology {
         let sizes = |of: &Self| (of.ranks, of.links.len(), of.nodes.len());
         sizes(self) == sizes(other)
             && (&self.name, &self.shape, &self.place) == (&other.name, &other.shape, &other.place)
-            && (self.ordered, self.at_once) == (other.ordered, other.at_once)
+            && (self.ordered, self.tested) == (other.ordered, other.tested)
             && self.nodes == other.nodes
             && self.links == other.links
             && self.shared == other.shared

@@ -22,7 +22,7 @@ def text(document: dict[str, Any]) -> str:
     check_printable(document)
     undirected = is_undirected(document)
     lines = [f"{'graph' if undirected else 'digraph'} {_quoted(document['name'])} {{"]
-    for key in ("ranks", "shape", "shared", "routes", "at_once"):
+    for key in ("ranks", "shape", "shared", "routes", "tested"):
         if document.get(key):
             lines.append(f"  {key}={_quoted(json.dumps(document[key]))};")
     lines += [f"  {_quoted(node['name'])}{_node_attributes(node)};" for node in document["nodes"]]

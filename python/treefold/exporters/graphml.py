@@ -9,7 +9,7 @@ from treefold.errors import TreefoldError
 from treefold.exporters.names import check_printable, is_undirected
 
 _KEYS = {
-    "graph": dict.fromkeys(("name", "ranks", "shape", "shared", "routes", "at_once"), "string"),
+    "graph": dict.fromkeys(("name", "ranks", "shape", "shared", "routes", "tested"), "string"),
     "node": {
         "label": "string",
         "kind": "string",
@@ -53,7 +53,7 @@ def text(document: dict[str, Any]) -> str:
 
 def _graph_data(graph: Element, document: dict[str, Any]) -> None:
     values = {"name": document["name"]}
-    keys = ("ranks", "shape", "shared", "routes", "at_once")
+    keys = ("ranks", "shape", "shared", "routes", "tested")
     values |= {key: json.dumps(document[key]) for key in keys if document.get(key)}
     _data(graph, "graph", values)
 

@@ -35,8 +35,8 @@ def text(document: dict[str, Any]) -> str:
         parts.append(f'"shared": {_lines(document["shared"])}')
     if document.get("routes"):
         parts.append(f'"routes": {_lines([_brief(route, _ROUTE_KEYS) for route in document["routes"]])}')
-    keys = ("ranks", "shape", "at_once")
-    parts += [f'"{key}": {_json(document[key])}' for key in keys if document.get(key) not in (None, False)]
+    keys = ("ranks", "shape", "tested")
+    parts += [f'"{key}": {_json(document[key])}' for key in keys if document.get(key) is not None]
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 

@@ -9,7 +9,7 @@ from treefold.checks import guess, shown
 from treefold.files.problems import fail, one_line, warn
 from treefold.files.reading import check_links, loads, stem
 from treefold.importers.document import KINDS, Document, make_document, make_link, make_node
-from treefold.importers.own import explicit_routes, shared_capacities
+from treefold.importers.own import TESTED, explicit_routes, shared_capacities
 from treefold.importers.positions import position_of
 from treefold.importers.shares import Share, read_shares, shared_of
 from treefold.importers.values import guess_word, link_values, measure, quantity_of, truth
@@ -154,7 +154,7 @@ def _listed(attributes: Attributes, where: str) -> list[dict[str, Any]]:
 
 
 def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
-    """Return routes, ranks, shape and `at_once`, which treefold writes as JSON text into a graph's attributes."""
+    """Return routes, ranks, shape and `tested`, which treefold writes as JSON text into a graph's attributes."""
     found: dict[str, Any] = {}
     if attributes.get("routes") not in (None, ""):
         routes = _decoded(attributes["routes"])
@@ -169,7 +169,8 @@ def _extras(attributes: Attributes, where: str) -> dict[str, Any]:
         found["ranks"] = ranks
     shape = _decoded(attributes.get("shape"))
     found |= {"shape": shape} if isinstance(shape, dict) else {}
-    return found | ({"at_once": True} if _decoded(attributes.get("at_once")) is True else {})
+    tested = _decoded(attributes.get("tested"))
+    return found | ({"tested": tested} if tested in TESTED else {})
 
 
 def _decoded(value: object) -> object:

@@ -23,7 +23,9 @@ from treefold.importers.positions import position_of
 from treefold.importers.shares import check_once
 from treefold.importers.values import Quantity, guess_word, measure, quantity, streams
 
-_KEYS = ("format", "version", "name", "nodes", "links", "shared", "routes", "ranks", "shape", "at_once")
+_KEYS = ("format", "version", "name", "nodes", "links", "shared", "routes", "ranks", "shape", "tested")
+TESTED = ("alone", "at once")
+"""What tests may have shown of bandwidths: see `treefold.Topology.tested`."""
 _NODE_KEYS = ("name", "kind", "reduces", "multicasts", "latency_s", "latitude", "longitude")
 _TEXTS = {
     "bandwidth": Quantity("bandwidth_Bps", "bandwidth", None, place="key"),
@@ -217,7 +219,7 @@ def _text(link: dict[str, Any], key: str, where: str) -> float | None:
 
 
 def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the routes, the ranks, the shape, and whether bandwidths are of links at once, if the file has them."""
+    """Return the routes, the ranks, the shape, and what was tested, if the file has them."""
     found: dict[str, Any] = {}
     if "routes" in content:
         found["routes"] = explicit_routes(content, where)
@@ -230,8 +232,10 @@ def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:
         if not isinstance(content["shape"], dict):
             raise fail(where, f"'shape' must be an object, got {shown(content['shape'])}; leave it out")
         found["shape"] = content["shape"]
-    if "at_once" in content:
-        if not isinstance(content["at_once"], bool):
-            raise fail(where, f"'at_once' must be true or false, got {shown(content['at_once'])}")
-        found["at_once"] = content["at_once"]
+    if "tested" in content:
+        if content["tested"] not in TESTED:
+            raise fail(
+                where, f"'tested' must be {' or '.join(TESTED)}, got {shown(content['tested'])}; or leave it out"
+            )
+        found["tested"] = content["tested"]
     return found

@@ -80,7 +80,7 @@ def document(measured: Measurements, links: Document | None = None) -> Document:
 def _whole(measured: Measurements, model: Model, empty: Document) -> Document:
     """Return the network of all pairs, with their rates alone and with what they share."""
     links = [_link(measured, list(model.names), pair, rate_Bps) for pair, rate_Bps in model.alone_Bps.items()]
-    return shared(empty | {"links": links}, model)
+    return shared(empty | {"links": links, "tested": "alone"}, model)
 
 
 def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
@@ -107,7 +107,7 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
             capacities.append(make_shared(name, _digits(min(group.capacity_Bps, together_Bps))))
             for pair in members:
                 links[pair]["shares"] = [*links[pair].get("shares", []), name]
-    found = empty | {"links": [*links.values()], "at_once": True}
+    found = empty | {"links": [*links.values()], "tested": "at once"}
     return found | ({"shared": capacities} if capacities else {})
 
 

@@ -58,7 +58,7 @@ def _counts(network: Topology, links: Sequence[Link]) -> dict[str, str]:
         table["shared capacities"] = str(len(shared))
     if links:
         widths = _range([format_bandwidth(each) for each in sorted({link.bandwidth_Bps for link in links})])
-        table["bandwidth"] = widths + (", beside all other links" if network.at_once else "")
+        table["bandwidth"] = widths + (", beside all other links" if network.tested == "at once" else "")
         table["latency"] = _range([format_time(each) for each in sorted({link.latency_s for link in links})])
     return table
 

@@ -259,7 +259,7 @@ class Controller:
         is_alone = ended.is_alone and not len(self.flights)
         tells = is_alone and teaches(ended, seconds) and self.learning.tells(self.plans.all_reduce)
         usage = self.transport.link_usage(MOMENTS if tells else 0)
-        rates = self.monitor.measure(rank, usage + self.transport.probes())
+        rates = self.monitor.measure(rank, usage + self.transport.probes(), self.transport.paces)
         delays = self.delays.measure(rank, self.transport.round_trips.items())
         own = used(seconds, usage) if tells else None
         if rank:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from treefold import _core
-from treefold._core import Plan, Program
+from treefold._core import Plan, Program, Topology
 from treefold.errors import TreefoldError
 from treefold.runtime.engine import Completion, Engine
 from treefold.runtime.networks import Pair
@@ -49,6 +49,9 @@ class EngineTransport:
     def reaches(self, plan: Plan) -> bool:
         """Return True, as in `Transport`: the engine reaches all ranks."""
         return True
+
+    def pace(self, plan: Plan, tested: Topology) -> None:
+        """Do nothing: an engine sends as fast as it can."""
 
     def start(self, program: Program, operation: Operation) -> int:
         """Run a program to its end, and return 0.

@@ -42,7 +42,7 @@ class Flights:
     """The operations in flight, in the order in which they began."""
 
     def __init__(self, transport: TcpTransport, plans: GroupPlans) -> None:
-        self._transport, self._plans = transport, plans
+        self._transport, self._plans, self._tested = transport, plans, plans.all_reduce.topology
         self._flights: deque[Flight] = deque()
         self._spare: list[Bytes] = []
 
@@ -75,6 +75,7 @@ class Flights:
         plan = self._plans.current(flight.plan)
         program = self._plans.program(plan, flight.elements, flight.element_bytes, flight.operation.wire)
         confirm = self._plans.program(self._plans.all_reduce, 1, 1)
+        self._transport.pace(plan, self._tested)
         flight.since_s, flight.outcomes = time.monotonic(), {}
         data = self._transport.start(program, flight.operation)
         token = Operation(np.zeros(1, np.uint8), "uint8", "sum")

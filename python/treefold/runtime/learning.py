@@ -43,6 +43,8 @@ _MOST_BETWEEN = 100
 """Learning ends after so many operations that teach nothing."""
 _MOST_TOLD = 20
 """Ranks tell of so many operations after each new plan. If none of them leads to another plan, learning is over."""
+_LASTING = 3
+"""Where tests have shown what links carry, one has become slower if so many operations in a row show it."""
 _MOST_RANKS = 32
 """Learning takes too long among more."""
 
@@ -64,8 +66,8 @@ _NOTHING = Step([], None, is_over=False)
 def why_not(network: Topology) -> str:
     """Return why nothing can be learnt about a network; empty if something can."""
     ranks = network.ranks
-    if network.at_once:
-        return "its file tells what links carried at once, which a probe or a run has learnt before"
+    if network.tested:
+        return "its file tells what tests or operations have shown before"
     is_plain = network.accelerators == ranks and not network.switches and 3 <= ranks <= _MOST_RANKS
     if is_plain and len(bandwidths(network)) == network.num_links == ranks * (ranks - 1):
         return ""
@@ -96,8 +98,10 @@ class Learning:
         """The number of the last operation that teaches something."""
         self._told_plan, self._told_of = plan, 0
         """The plan that runs, and of how many of its operations this rank has told."""
-        self._counted_on = frozenset(bandwidths(self.network)) if self.network.at_once else None
+        self._counted_on = frozenset(bandwidths(self.network)) if self.network.tested == "at once" else None
         """The links whose slowing down counts, if the network says what links carry at once; None if it does not."""
+        self._slow_for: dict[Pair, int] = {}
+        """For how many operations in a row each link has been slower than its network says."""
         self._plan, self.has_taught = plan, False
         """The newest plan, and whether it was learnt."""
         self._pool = ThreadPoolExecutor(1, "treefold-learning")
@@ -178,14 +182,18 @@ class Learning:
         return {pair: rate / said[pair] for pair, rate in rates.items() if pair in said}
 
     def counted(self, changes: Changes) -> Changes:
-        """Return the changes that count: all of them, or in a network that was probed or learnt, what became slower.
+        """Return the changes that count: all of them, or in a network that was learnt, what is slower and stays so.
 
-        Such a network says what links carry at once. That a link can carry more while others are idle is no news.
+        Such a network, or one that was tested at once, says what links carry at once. That a link can carry more while
+        others are idle is no news, and in one operation it may get less than its part. This is called once an
+        operation.
         """
         if self._counted_on is None:
             return changes
         slower = {pair: by for pair, by in changes.factors.items() if by < 1 and pair in self._counted_on}
-        return changes._replace(factors=slower)
+        self._slow_for = {pair: self._slow_for.get(pair, 0) + 1 for pair in slower}
+        lasting = {pair: by for pair, by in slower.items() if self._slow_for[pair] >= _LASTING}
+        return changes._replace(factors=lasting)
 
     def close(self) -> None:
         """Learn no more; what is under way ends first."""
@@ -286,7 +294,7 @@ class _Student:
             return []
         self._written_Bps = seen.rate_Bps
         try:
-            exporters.write(json.loads(carried(self._network, seen).to_json()) | {"at_once": True}, self._file)
+            exporters.write(json.loads(carried(self._network, seen).to_json()) | {"tested": "at once"}, self._file)
         except OutsideError as error:
             return [f"learnt: {error}"]
         return []

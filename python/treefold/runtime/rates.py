@@ -4,12 +4,15 @@ A link that shares a capacity with others is slower while they send, too. That i
 the capacity together, and the link gets a fair part of it.
 """
 
+import math
 import statistics
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
 
 from treefold._core import LinkUsage, Plan, Topology
 from treefold.runtime.networks import Pair, bandwidths, shared_pairs
 
+_NONE: Mapping[int, float] = MappingProxyType({})
 THRESHOLD = 0.25
 """A link has changed if its rate differs by more than this part from what the plan assumes."""
 REPORTED = 0.1
@@ -46,12 +49,13 @@ class RateMonitor:
         self.rates.clear()
         self._fastest.clear()
 
-    def measure(self, rank: int, usage: Iterable[LinkUsage]) -> dict[int, float]:
+    def measure(self, rank: int, usage: Iterable[LinkUsage], paces: Mapping[int, float] = _NONE) -> dict[int, float]:
         """Record how fast this rank's links were; return the rates that differ from what was known, by peer.
 
         Args:
             rank: This rank.
             usage: How much was sent to each peer, and in which time.
+            paces: How fast it was to send to peers at most; one that it kept says nothing else about its link.
 
         """
         new = {}
@@ -59,6 +63,8 @@ class RateMonitor:
             link = (rank, each.rank)
             if each.busy_s >= _LEAST_S and each.sent_bytes >= _LEAST_BYTES and link in self._assumed:
                 rate = each.sent_bytes / each.busy_s
+                if rate >= (1 - THRESHOLD) * paces.get(each.rank, math.inf):
+                    rate = max(rate, self._assumed[link])
                 if abs(rate / self.rates.get(link, self._assumed[link]) - 1) > REPORTED:
                     new[each.rank] = rate
         self.rates |= {(rank, peer): rate for peer, rate in new.items()}

@@ -216,6 +216,7 @@ class PlanRunner:
         return plan
 
     def _begin(self, plan: Plan, operation: Operation, elements: int, element_bytes: int) -> int:
+        self.transport.pace(plan, plan.topology)
         return self.transport.start(self._plans.program(plan, elements, element_bytes, operation.wire), operation)
 
     def _end(self, number: int) -> None:

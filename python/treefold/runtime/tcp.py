@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from treefold._core import Fault, LinkUsage, Mesh, Plan, Program, Recording
+from treefold._core import Fault, LinkUsage, Mesh, Plan, Program, Recording, Topology
 from treefold.errors import TreefoldError
 from treefold.rendezvous import Rendezvous
-from treefold.runtime import control
+from treefold.runtime import control, pacing
 from treefold.runtime.connections import Connections
 from treefold.runtime.control import ControlMessage
 from treefold.runtime.faults import error_of
@@ -72,6 +72,9 @@ class TcpTransport:
         self._is_resting = self._is_closed = False
         self._keeper: threading.Thread | None = None
         self._recording: Recording | None = None
+        self._paced: Plan | None = None
+        self.paces: dict[int, float] = {}
+        """How fast this rank sends to others at most, in bytes per second; those that are absent have no limit."""
 
     def connect(self, plan: Plan, idle: Collection[Pair] = (), most_s: float = math.inf) -> dict[Pair, str]:
         """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links, in `most_s`."""
@@ -121,6 +124,15 @@ class TcpTransport:
             self._mesh.serve(1.0)
             if not poll():
                 time.sleep(0.001)
+
+    def pace(self, plan: Plan, tested: Topology) -> None:
+        """Send no faster than a plan needs, as in `Transport`; streams that are made anew later have no limit."""
+        if plan is self._paced:
+            return
+        before, self._paced = self.paces.keys(), plan
+        self.paces = pacing.paces(plan, self.rank, tested)
+        for rank in before | self.paces.keys():
+            pacing.limit(self._mesh.descriptors(rank), self.paces.get(rank))
 
     def start(self, program: Program, operation: Operation, waits: bool = False) -> int:
         """Begin a program, as in `Transport`; if it `waits`, it sends nothing before the earlier ones are done here."""

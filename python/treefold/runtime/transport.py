@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from treefold._core import Plan, Program
+from treefold._core import Plan, Program, Topology
 from treefold.runtime.networks import Pair
 
 Array = NDArray[Any]
@@ -54,6 +54,9 @@ class Transport(Protocol):
 
     def reaches(self, plan: Plan) -> bool:
         """Return whether all ranks are connected to those that `plan` needs; all ranks get the same answer."""
+
+    def pace(self, plan: Plan, tested: Topology) -> None:
+        """Send no faster than a plan needs, if it counts on that and on what tests of its network have shown."""
 
     def start(self, program: Program, operation: Operation) -> int:
         """Begin this rank's program on its values, and return its number; all ranks begin the same ones in order.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
+use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -143,6 +144,12 @@ impl Mesh {
     fn use_streams(&self, py: Python<'_>, streams: BTreeMap<u32, usize>) {
         let streams: Vec<_> = streams.into_iter().map(|(rank, count)| (NodeId(rank), count)).collect();
         py.detach(|| self.locked().mesh.use_streams(&streams));
+    }
+
+    /// Return new file descriptors of the streams to a rank, which the caller closes; none if it is not connected.
+    fn descriptors(&self, py: Python<'_>, rank: u32) -> PyResult<Vec<i32>> {
+        let found = py.detach(|| self.locked().mesh.descriptors(NodeId(rank))).map_err(raise)?;
+        Ok(found.into_iter().map(IntoRawFd::into_raw_fd).collect())
     }
 
     /// Connect to peers, whose `address:port` is given by rank; they have to do the same at the same time. Return why

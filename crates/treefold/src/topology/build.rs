@@ -107,7 +107,7 @@ pub(super) fn assemble(name: String, nodes: Vec<Node>, links: Vec<Link>, ranks: 
         links,
         ranks,
         ordered: false,
-        at_once: false,
+        tested: None,
         direct,
         shape,
         place,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::build::accelerators;
-use super::{Abilities, Kind, Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
+use super::{Abilities, Kind, Link, LinkId, LinkModel, Node, NodeId, Shape, Tested, Topology};
 use crate::bail;
 use crate::error::{Result, unknown};
 use crate::units::{Bandwidth, Time};
@@ -64,9 +64,9 @@ impl Topology {
         Self { ordered: true, ..self }
     }
 
-    /// Returns the network, whose bandwidths are what its links carried at once: see [`Self::is_at_once`].
-    pub fn carried_at_once(self) -> Self {
-        Self { at_once: true, ..self }
+    /// Returns the network, with what tests of many links at once have shown of its bandwidths.
+    pub fn as_tested(self, tested: Tested) -> Self {
+        Self { tested: Some(tested), ..self }
     }
 
     /// Returns the network with other bandwidths for all links from one node to another, and perhaps for the links

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Abilities, Kind, Link, LinkId, Node, NodeId, Position, Shape, Shared, Streams, Topology};
+use super::{Abilities, Kind, Link, LinkId, Node, NodeId, Position, Shape, Shared, Streams, Tested, Topology};
 use crate::bail;
 use crate::error::{Error, Result, unknown};
 use crate::units::{Bandwidth, Time};
@@ -28,8 +28,8 @@ pub(crate) struct Document {
     ranks: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "is_default")]
     ordered: bool,
-    #[serde(default, skip_serializing_if = "is_default")]
-    at_once: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tested: Option<Tested>,
     #[serde(default, skip_serializing_if = "is_general")]
     shape: Shape,
 }
@@ -177,7 +177,7 @@ impl Topology {
         let ranks = document.ranks.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
         let topology = Self::in_parts(document.name, nodes, links, ranks, document.shape)?;
         let topology = topology.with_shared(shared_of(&document.shared, &document.links)?)?;
-        Ok(Self { ordered: document.ordered, at_once: document.at_once, ..topology })
+        Ok(Self { ordered: document.ordered, tested: document.tested, ..topology })
     }
 
     pub(crate) fn to_document(&self) -> Document {
@@ -194,7 +194,7 @@ impl Topology {
             nodes: nodes.iter().map(NodeDocument::new).collect(),
             ranks: (!in_order).then_some(ranks),
             ordered: self.ordered,
-            at_once: self.at_once,
+            tested: self.tested,
             shape: self.shape.clone(),
         }
     }

@@ -128,7 +128,7 @@ impl Topology {
         let ranks: Vec<NodeId> = self.rank_ids().collect();
         let changed = assemble(self.name.clone(), self.nodes.clone(), links, &ranks, shape);
         let (place, node_of_place) = (self.place.clone(), self.node_of_place.clone());
-        Self { place, node_of_place, ordered: self.ordered, at_once: self.at_once, ..changed }
+        Self { place, node_of_place, ordered: self.ordered, tested: self.tested, ..changed }
     }
 
     /// Returns the sum, over all cables, of the lesser bandwidth of both directions; it is `None` if a link has no

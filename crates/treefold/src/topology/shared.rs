@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::build::check_name;
 use super::{LinkId, Topology};
 use crate::bail;
@@ -24,6 +26,17 @@ pub struct Shared {
     pub bandwidth: Bandwidth,
     /// The links that share it, in rising order.
     pub links: Vec<LinkId>,
+}
+
+/// What tests of many links at once have shown of the bandwidths of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tested {
+    /// They are what links carry alone. With what links share they explain all tests.
+    #[serde(rename = "alone")]
+    Alone,
+    /// They are what links carried all at once; one alone may carry more.
+    #[serde(rename = "at once")]
+    AtOnce,
 }
 
 /// The shared capacities of a network, and those of each link.
@@ -151,18 +164,18 @@ impl Topology {
         }
     }
 
-    /// Returns whether bandwidths are what links carried at once, as was measured. While others are idle, a link may
-    /// carry more.
+    /// Returns what tests of many links at once have shown of the bandwidths, if there were any.
     ///
     /// ```
-    /// use treefold::topology::from_spec;
+    /// use treefold::topology::{Tested, from_spec};
     ///
     /// let ring = from_spec("ring:3", None, None)?;
-    /// assert!(!ring.is_at_once() && ring.carried_at_once().with_ranks(&[2, 0, 1])?.is_at_once());
+    /// let tested = ring.clone().as_tested(Tested::AtOnce);
+    /// assert_eq!((ring.tested(), tested.with_ranks(&[2, 0, 1])?.tested()), (None, Some(Tested::AtOnce)));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
-    pub fn is_at_once(&self) -> bool {
-        self.at_once
+    pub fn tested(&self) -> Option<Tested> {
+        self.tested
     }
 
     /// Returns the network with these shared capacities instead of those that it has.
@@ -230,10 +243,9 @@ impl Topology {
     }
 
     /// Returns this network with the shared capacities of another one, of whose links `link` tells the number here, if
-    /// it is left. Shared capacities that limit nothing here are dropped. If bandwidths are what links carried at once
-    /// there, they are it here.
+    /// it is left, and with what tests have shown there. Shared capacities that limit nothing here are dropped.
     pub(super) fn sharing_as(mut self, other: &Self, link: impl Fn(LinkId) -> Option<LinkId>) -> Self {
-        self.at_once = other.at_once;
+        self.tested = other.tested;
         if other.shared.list.is_empty() {
             return self;
         }

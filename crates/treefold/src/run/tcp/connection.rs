@@ -16,6 +16,7 @@ mod stream;
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::frame::{Frame, Kind};
@@ -93,6 +94,11 @@ impl Connection {
             usage: Usage::default(),
             moved: 0,
         }
+    }
+
+    /// Returns the descriptors of its streams that are not broken, which the caller has to close.
+    pub(super) fn descriptors(&mut self) -> io::Result<Vec<OwnedFd>> {
+        self.whole().map(|stream| stream.socket.try_clone().map(OwnedFd::from)).collect()
     }
 
     /// Returns whether the peer is on this machine.

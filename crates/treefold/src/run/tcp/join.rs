@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -114,6 +114,16 @@ impl Mesh {
         for &(rank, count) in streams {
             self.streams[rank.index()] = count.clamp(1, MOST_STREAMS);
         }
+    }
+
+    /// Returns descriptors of the streams to a rank, for options that only the system knows of; none if it is not
+    /// connected.
+    ///
+    /// # Errors
+    /// If the process may not open more files.
+    pub fn descriptors(&mut self, rank: NodeId) -> Result<Vec<OwnedFd>> {
+        let fail = |error: io::Error| Error::new(format!("streams to rank {rank}: {error}")).outside(error.kind());
+        self.connections[rank].as_mut().map_or(Ok(Vec::new()), Connection::descriptors).map_err(fail)
     }
 
     /// Encrypts all connections that are made from now on, and refuses ranks whose certificate is of another site; all
