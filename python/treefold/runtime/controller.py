@@ -48,7 +48,7 @@ from treefold.runtime.tcp import Life, TcpTransport
 from treefold.runtime.transport import Operation
 
 _WORTH = 0.05
-"""A new plan is used if it is predicted to be faster by this part."""
+"""A new plan is used if it should be faster by this part than the current one is predicted to be, and has been."""
 _POLL_S, _MOST_POLL_S = 0.02, 0.3
 _MOST_EVENTS = 1000
 _LOG = logging.getLogger("treefold")
@@ -309,14 +309,14 @@ class Controller:
 
     def decide(self) -> None:
         """Plan anew as rank 0 if links have changed and a new plan is worth it."""
-        links = self._changed_links()
-        met = self._back()
+        links, met = self._changed_links(), self._back()
         if links == self._known and self._declined.issuperset(met.items()):
             return
         network = changed(self._first_network, links._replace(absent=links.absent - met.keys()))
         replanned = self._replanned(network)
         self.monitor.rates.clear()
-        if replanned.old is not None and replanned.old.time_s < (1 + _WORTH) * replanned.new.time_s:
+        new, old = replanned.new, replanned.old
+        if old is not None and min(old.time_s, self.monitor.took(new)) < (1 + _WORTH) * new.time_s:
             # What came back stays out of the network until something else changes.
             self._declined |= set(met.items())
             self._know(links)

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 
 from treefold._core import LinkUsage, Plan, Topology
+from treefold.results import Prediction
 from treefold.runtime.networks import Pair, bandwidths, shared_pairs
 
 _NONE: Mapping[int, float] = MappingProxyType({})
@@ -22,13 +23,14 @@ _LEAST_S, _LEAST_BYTES = 0.1, 1 << 20
 
 
 class RateMonitor:
-    """The rates of links in bytes per second, and the fastest operation of each kind so far."""
+    """The rates of links in bytes per second, and the fastest and the last operation of each kind so far."""
 
     def __init__(self, plan: Plan) -> None:
         self._use(plan)
         self.rates: dict[Pair, float] = {}
         """The measured rates that differ from the assumed ones."""
         self._fastest: dict[Hashable, float] = {}
+        self._last: dict[Hashable, float] = {}
         self.usual: dict[Pair, float] = {}
         """The factors by which rates of links differ from what the network says while nothing has changed."""
         self.assume(plan.topology)
@@ -48,6 +50,7 @@ class RateMonitor:
         self.assume(plan.topology)
         self.rates.clear()
         self._fastest.clear()
+        self._last.clear()
 
     def measure(self, rank: int, usage: Iterable[LinkUsage], paces: Mapping[int, float] = _NONE) -> dict[int, float]:
         """Record how fast this rank's links were; return the rates that differ from what was known, by peer.
@@ -72,9 +75,14 @@ class RateMonitor:
 
     def is_slower(self, operation: Hashable, seconds: float) -> bool:
         """Record how long an operation took; return whether it was slower than the fastest of its kind."""
+        self._last[operation] = seconds
         fastest = self._fastest.setdefault(operation, seconds)
         self._fastest[operation] = min(seconds, fastest)
         return seconds > (1 + REPORTED) * fastest
+
+    def took(self, predicted: Prediction) -> float:
+        """Return how many seconds the last operation of the predicted kind took; infinitely many if there was none."""
+        return self._last.get((predicted.collective, predicted.size_bytes), math.inf)
 
     def changes(self) -> dict[Pair, float]:
         """Return the factors by which links have changed, after the factor that all of them share."""
