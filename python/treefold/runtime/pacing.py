@@ -14,6 +14,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from treefold._core import Plan, Topology
 from treefold.discovery import loads_of
@@ -25,6 +26,7 @@ _SO_MAX_PACING_RATE = 47
 _UNLIMITED = (1 << 64) - 1
 
 
+@lru_cache(maxsize=8)
 def paces(plan: Plan, rank: int, tested: Topology) -> dict[int, float]:
     """Return how fast a rank sends to each other one by an all-reduce's plan, in bytes per second.
 

@@ -30,6 +30,8 @@ CONNECT_S = 15.0
 """How long ranks try to connect to each other: long enough for each end of a pair to call more than once."""
 
 _WAKE_S = 0.02
+_PACE_AGAIN_S = 5.0
+"""Limits are set anew after so many seconds, as a stream may have been made anew."""
 _EXIT_S = 2.0
 """How long an interpreter that ends waits for the thread of a group that nobody has closed."""
 
@@ -73,6 +75,7 @@ class TcpTransport:
         self._keeper: threading.Thread | None = None
         self._recording: Recording | None = None
         self._paced: Plan | None = None
+        self._pace_again_s = 0.0
         self.paces: dict[int, float] = {}
         """How fast this rank sends to others at most, in bytes per second; those that are absent have no limit."""
 
@@ -126,10 +129,11 @@ class TcpTransport:
                 time.sleep(0.001)
 
     def pace(self, plan: Plan, tested: Topology) -> None:
-        """Send no faster than a plan needs, as in `Transport`; streams that are made anew later have no limit."""
-        if plan is self._paced:
+        """Send no faster than a plan needs, as in `Transport`; a stream that is made anew gets its limit in a while."""
+        now = time.monotonic()
+        if plan is self._paced and (not self.paces or now < self._pace_again_s):
             return
-        before, self._paced = self.paces.keys(), plan
+        before, self._paced, self._pace_again_s = self.paces.keys(), plan, now + _PACE_AGAIN_S
         self.paces = pacing.paces(plan, self.rank, tested)
         for rank in before | self.paces.keys():
             pacing.limit(self._mesh.descriptors(rank), self.paces.get(rank))
