@@ -181,6 +181,17 @@ def test_a_network_that_slows_down_meanwhile_is_not_promised_any_more(after):
     assert refinement.made > after and refinement.rate_Bps <= 1.1 * optimum_Bps(slower)
 
 
+def test_a_plan_that_falls_short_in_the_last_test_is_not_proven():
+    refinement = Refinement(dict.fromkeys(pairs_of(3), 1e7), most_tests=1)
+    loads = np.full(6, 5e6)
+    refinement._beliefs.best, refinement._beliefs.is_tested = planned.Planned(1e7, loads), True
+    holds = refinement._holds()
+    test = next(holds)
+    with pytest.raises(StopIteration) as end:
+        holds.send(Observation(test.offered_Bps, {pair: rate / 2 for pair, rate in test.offered_Bps.items()}))
+    assert end.value.value is False and not refinement.is_tested
+
+
 @pytest.mark.parametrize("kind", [networks.meshed, networks.access_lines])
 def test_what_was_carried_before_a_cable_became_slow_is_not_promised(kind):
     truth = small(kind, 1)

@@ -181,7 +181,7 @@ def test_an_operation_that_runs_again_after_a_cut_begins_with_the_residual_that_
         return len(seen)
 
     plan = treefold.plan("full:2", "ring")
-    flights = Flights(SimpleNamespace(start=start), GroupPlans(plan, 1, 0.0))
+    flights = Flights(SimpleNamespace(start=start, pace=lambda *_: None), GroupPlans(plan, 1, 0.0))
     vector, residual = np.ones(3, np.float32), np.full(3, 0.5, np.float32)
     operation = runtime.transport.Operation(vector.view(np.uint8), "float32", "sum", None, "int8", residual)
     flights.add(1, plan, operation, 3, 4)

@@ -92,14 +92,7 @@ def test_operations_become_faster_and_what_was_carried_is_written(tmp_path):
     network = last.topology.with_bandwidths(tiny, one_way=True)
     assert set(learning.settle(network)) <= set(bandwidths(MESH))
     faster, slower = Changes({used: 3.0, unused: 0.1}, {}, frozenset()), Changes({used: 0.5}, {}, frozenset())
-    assert counted(learning, faster) == UNCHANGED and counted(learning, slower) == slower
-
-
-def counted(learning, changes):
-    """Return what counts of changes that three operations in a row have shown; less does not count yet."""
-    told = [learning.counted(changes) for _ in range(3)]
-    assert told[:2] == [UNCHANGED] * 2
-    return told[-1]
+    assert learning.counted(faster) == UNCHANGED and learning.counted(slower) == slower
 
 
 @pytest.mark.parametrize("size", [1 << 20, 6 << 20])
@@ -145,7 +138,7 @@ def test_of_a_network_that_says_what_links_carry_at_once_only_slower_links_count
     assert network.tested == "at once" and "have shown before" in why_not(network)
     learning = Learning(treefold.plan(network, "packing", size_bytes=SIZE), None, None)
     faster, slower = (UNCHANGED._replace(factors={(0, 1): factor}) for factor in (2.0, 0.5))
-    assert counted(learning, faster) == UNCHANGED and counted(learning, slower) == slower
+    assert learning.counted(faster) == UNCHANGED and learning.counted(slower) == slower
     learning.close()
 
 

@@ -1,10 +1,12 @@
 """Pacing: how fast ranks send by plans that count on it, and what slower connections then say about their links."""
 
 import json
+import math
 import socket
 import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import treefold
 from treefold import runtime
 from treefold.runtime import pacing
 from treefold.runtime.rates import RateMonitor
+from treefold.runtime.tcp import TcpTransport
 
 SIZE = 64 << 20
 
@@ -79,6 +82,26 @@ def test_a_link_that_kept_its_pace_has_not_become_slower():
     assert monitor.measure(0, [slow], {1: 4.2e6}) == {1: 1e7}
     assert monitor.changes() == {}
     assert monitor.measure(0, [slow], {1: 9e6}) == {1: 4e6}
+
+
+def test_a_link_counts_as_held_back_if_it_was_at_any_time_since_the_last_operation():
+    mesh = SimpleNamespace(descriptors=lambda rank: [])
+    transport = TcpTransport(mesh, 0, None, None, None, ["", "", ""], 0.0)
+    plan, broadcast = plan_of(network()), treefold.plan(network(), "packing", size_bytes=SIZE, collective="broadcast")
+    for each in (plan, broadcast):
+        transport.pace(each, network())
+    assert transport.paces == {}
+    assert transport.held().keys() == {1, 2} and transport.held() == {}
+
+
+def test_only_the_last_operation_is_compared_with_what_is_predicted():
+    plan = plan_of(network())
+    monitor, predicted = RateMonitor(plan), treefold.simulate(plan, size_bytes=SIZE)
+    assert monitor.took(predicted) == math.inf
+    monitor.is_slower(("all-reduce", SIZE, None), 2.0)
+    assert monitor.took(predicted) == 2.0
+    monitor.is_slower(None, 1.0)
+    assert monitor.took(predicted) == math.inf
 
 
 def test_a_group_on_a_tested_network_is_paced_and_right():

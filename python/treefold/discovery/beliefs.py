@@ -164,6 +164,12 @@ class Beliefs:
         self.best, self.is_tested = Planned(0.0, np.zeros(len(self.evidence.pairs))), False
         self.mix()
 
+    def forget(self, row: int) -> None:
+        """Forget one test, by its row."""
+        mask = np.arange(len(self.evidence.got_Bps)) == row
+        self.evidence.forget(mask)
+        self._parts = self._parts[~mask[: len(self._parts)]]
+
     def drop_unsupported(self) -> None:
         """Give up the groups for which little speaks."""
         self.groups = supported(self.evidence, self.groups)

@@ -101,7 +101,7 @@ class Refinement:
         self._most = most_tests
         self._random = np.random.default_rng(seed)
         self.made = 0
-        self._carried_at = 0
+        self._carried_at = -1
         self.rounds: list[Round] = []
         self.proven = False
 
@@ -131,22 +131,22 @@ class Refinement:
             before = self._beliefs.groups
             plan = self._plan()
             yield from self._round(plan)
-            self._record(plan, before)
             if not self.proven and self._is_stale:
                 yield from self._holds()
+            self._record(plan, before)
         if not self.proven:
             yield from self._holds()
 
     @property
     def _is_stale(self) -> bool:
-        """Whether the best mixture was never offered, though nothing better was found in some rounds."""
-        last = [each.carried_Bps for each in self.rounds[-_STALE:]]
+        """Whether the best mixture was never offered, though nothing better was found in this round and some before."""
+        last = [self._beliefs.best.rate_Bps, *(each.carried_Bps for each in self.rounds[1 - _STALE :])]
         return not self._beliefs.is_tested and len(last) == _STALE and min(last) == max(last)
 
     @property
     def _left(self) -> int:
-        """The number of tests that may still be made; one is kept for the best plan until that was tested."""
-        return max(self._most - self.made - (not self._beliefs.is_tested), 0)
+        """The number of tests that may still be made; one is kept for the best plan unless that was tested last."""
+        return max(self._most - self.made - (not self._carried_last), 0)
 
     def _plan(self) -> Planned:
         """Return a plan; hints do not count before there is a need for them."""
@@ -203,9 +203,10 @@ class Refinement:
         best, was_tested = beliefs.best, beliefs.is_tested
         if not best.rate_Bps or (was_tested and self._carried_last):
             return was_tested
-        for _ in range(DOUBTS if was_tested else 1):
+        for doubts in range(DOUBTS if was_tested else 1):
             if self.made >= self._most:
-                return was_tested
+                beliefs.is_tested = was_tested and not doubts
+                return beliefs.is_tested
             yield from self._test(best.loads_Bps * (1 - 2 * beliefs.evidence.noise), "repeat")
             if beliefs.was_carried():
                 self._prefer(best)
@@ -255,7 +256,7 @@ class Refinement:
         """Offer a plan again that fell short in a test without a reason: forget that test if it is carried now."""
         beliefs = self._beliefs
         if (yield from self._offer(plan)):
-            beliefs.evidence.forget(np.arange(len(beliefs.evidence.got_Bps)) == row)
+            beliefs.forget(row)
         else:
             beliefs.lower()
 

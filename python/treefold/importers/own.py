@@ -235,7 +235,8 @@ def _optional(content: dict[str, Any], where: str) -> dict[str, Any]:
     if "tested" in content:
         if content["tested"] not in TESTED:
             raise fail(
-                where, f"'tested' must be {' or '.join(TESTED)}, got {shown(content['tested'])}; or leave it out"
+                where,
+                f"'tested' must be {' or '.join(map(shown, TESTED))}, got {shown(content['tested'])}; or leave it out",
             )
         found["tested"] = content["tested"]
     return found

@@ -28,8 +28,9 @@ from treefold.probe.transfers import RoundTrips
 _SHARED = 0.7
 """Pairs share bottlenecks if all of them at once carry less than this part of what pairs and nodes allow."""
 
-_LITTLE, _NOTHING = 5e-3, 1e-4
-"""A pair is left out that carries less than this part of an all-reduce's rate, or of what the widest pair carries."""
+_LITTLE, _NOTHING = 0.03, 1e-4
+"""The pairs that are left out carry less than this part of an all-reduce's rate to or from a worker together, or each
+of them less than this part of what the widest pair carries."""
 _WITHIN, _FULL = 0.999, 0.95
 """What pairs share is told if they fill this part of it, and is a little less than what its links carry together."""
 
@@ -92,7 +93,7 @@ def _refined(measured: Measurements, model: Model, empty: Document) -> Document:
     carried_Bps = model.carried_Bps
     least_Bps = _NOTHING * max(carried_Bps.values())
     if measured.outcome is not None:
-        least_Bps = _LITTLE * measured.outcome.rate_Bps
+        least_Bps = _LITTLE / len(measured.workers) * measured.outcome.rate_Bps
     used = [pair for pair in measured.rates if carried_Bps.get(pair, 0.0) > least_Bps]
     links = {pair: _link(measured, list(model.names), pair, carried_Bps[pair]) for pair in used}
     capacities: list[dict[str, Any]] = []

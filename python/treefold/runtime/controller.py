@@ -16,7 +16,6 @@ each has kept.
 The ends of that connection go on trying to connect. When both have told rank 0 that they have met again, it plans with
 the link where that is worth it. Each connection between two workers has a number, its life; with each plan goes the
 list of the lives that it uses. So the end of an old life, or of one that no plan uses yet, ends no operation.
-
 Where links fall short from the beginning, `learning` comes first, and its plans are announced in the same way.
 """
 
@@ -259,7 +258,7 @@ class Controller:
         is_alone = ended.is_alone and not len(self.flights)
         tells = is_alone and teaches(ended, seconds) and self.learning.tells(self.plans.all_reduce)
         usage = self.transport.link_usage(MOMENTS if tells else 0)
-        rates = self.monitor.measure(rank, usage + self.transport.probes(), self.transport.paces)
+        rates = self.monitor.measure(rank, usage + self.transport.probes(), self.transport.held())
         delays = self.delays.measure(rank, self.transport.round_trips.items())
         own = used(seconds, usage) if tells else None
         if rank:
@@ -273,7 +272,8 @@ class Controller:
         if own:
             self.learning.begin(ended.number, self.plans.all_reduce, ended.operation.vector.size, own)
             self._await_study(time.monotonic() + self.learning.patience_s(seconds))
-        if is_alone and self.monitor.is_slower((ended.plan.collective, ended.operation.vector.size), seconds):
+        kind = (ended.plan.collective, ended.operation.vector.size, ended.operation.wire) if is_alone else None
+        if self.monitor.is_slower(kind, seconds):
             # The rates that the other ranks have measured are on their way.
             self._receive_for(min(REPORTED * seconds, _MOST_POLL_S))
         if self._next_plan is None:

@@ -43,8 +43,6 @@ _MOST_BETWEEN = 100
 """Learning ends after so many operations that teach nothing."""
 _MOST_TOLD = 20
 """Ranks tell of so many operations after each new plan. If none of them leads to another plan, learning is over."""
-_LASTING = 3
-"""Where tests have shown what links carry, one has become slower if so many operations in a row show it."""
 _MOST_RANKS = 32
 """Learning takes too long among more."""
 
@@ -100,8 +98,6 @@ class Learning:
         """The plan that runs, and of how many of its operations this rank has told."""
         self._counted_on = frozenset(bandwidths(self.network)) if self.network.tested == "at once" else None
         """The links whose slowing down counts, if the network says what links carry at once; None if it does not."""
-        self._slow_for: dict[Pair, int] = {}
-        """For how many operations in a row each link has been slower than its network says."""
         self._plan, self.has_taught = plan, False
         """The newest plan, and whether it was learnt."""
         self._pool = ThreadPoolExecutor(1, "treefold-learning")
@@ -182,18 +178,15 @@ class Learning:
         return {pair: rate / said[pair] for pair, rate in rates.items() if pair in said}
 
     def counted(self, changes: Changes) -> Changes:
-        """Return the changes that count: all of them, or in a network that was learnt, what is slower and stays so.
+        """Return the changes that count: all of them, or in a network that was learnt, what became slower.
 
         Such a network, or one that was tested at once, says what links carry at once. That a link can carry more while
-        others are idle is no news, and in one operation it may get less than its part. This is called once an
-        operation.
+        others are idle is no news.
         """
         if self._counted_on is None:
             return changes
         slower = {pair: by for pair, by in changes.factors.items() if by < 1 and pair in self._counted_on}
-        self._slow_for = {pair: self._slow_for.get(pair, 0) + 1 for pair in slower}
-        lasting = {pair: by for pair, by in slower.items() if self._slow_for[pair] >= _LASTING}
-        return changes._replace(factors=lasting)
+        return changes._replace(factors=slower)
 
     def close(self) -> None:
         """Learn no more; what is under way ends first."""

@@ -21,7 +21,7 @@ from treefold.discovery import loads_of
 from treefold.runtime.networks import bandwidths
 
 _MORE = 1.01
-"""The system counts what is sent without headers; what is sent again takes a little, too."""
+"""TCP counts what is sent without headers; what is sent again takes a little, too."""
 _SO_MAX_PACING_RATE = 47
 _UNLIMITED = (1 << 64) - 1
 
@@ -33,7 +33,9 @@ def paces(plan: Plan, rank: int, tested: Topology) -> dict[int, float]:
     It is empty unless the plan counts on that, and its network was tested. Links that have become slower since then
     are left out: that such a link is fast again shows only where nothing holds it back.
     """
-    if plan.collective != "all-reduce" or {*plan.shape.paces} != {"paced"} or not plan.topology.tested:
+    if sys.platform != "linux" or plan.collective != "all-reduce":
+        return {}
+    if {*plan.shape.paces} != {"paced"} or not plan.topology.tested:
         return {}
     rate_Bps, before, now = plan.rate or 0.0, bandwidths(tested), bandwidths(plan.topology)
     own = {pair: load for pair, load in loads_of(plan).items() if pair[0] == rank and load > 0}
@@ -45,6 +47,5 @@ def limit(descriptors: Sequence[int], rate_Bps: float | None) -> None:
     for descriptor in descriptors:
         with socket.socket(fileno=descriptor) as stream:
             share = _UNLIMITED if rate_Bps is None else max(int(_MORE * rate_Bps / len(descriptors)), 1)
-            if sys.platform == "linux":
-                with suppress(OSError):  # then the stream sends as fast as before
-                    stream.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", share))
+            with suppress(OSError):  # then the stream sends as fast as before
+                stream.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", share))

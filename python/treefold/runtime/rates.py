@@ -73,16 +73,25 @@ class RateMonitor:
         self.rates |= {(rank, peer): rate for peer, rate in new.items()}
         return new
 
-    def is_slower(self, operation: Hashable, seconds: float) -> bool:
-        """Record how long an operation took; return whether it was slower than the fastest of its kind."""
+    def is_slower(self, operation: Hashable | None, seconds: float) -> bool:
+        """Record how long an operation took; return whether it was slower than the fastest of its kind.
+
+        Args:
+            operation: The collective, the bytes and the wire type; None if it cannot be compared with others.
+            seconds: How long it took.
+
+        """
+        self._last.clear()
+        if operation is None:
+            return False
         self._last[operation] = seconds
         fastest = self._fastest.setdefault(operation, seconds)
         self._fastest[operation] = min(seconds, fastest)
         return seconds > (1 + REPORTED) * fastest
 
     def took(self, predicted: Prediction) -> float:
-        """Return how many seconds the last operation of the predicted kind took; infinitely many if there was none."""
-        return self._last.get((predicted.collective, predicted.size_bytes), math.inf)
+        """Return how many seconds the last operation took if it was of the predicted kind; infinitely many if not."""
+        return self._last.get((predicted.collective, predicted.size_bytes, None), math.inf)
 
     def changes(self) -> dict[Pair, float]:
         """Return the factors by which links have changed, after the factor that all of them share."""

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from treefold._core import Fault, LinkUsage, Mesh, Plan, Program, Recording, Topology
@@ -78,6 +78,7 @@ class TcpTransport:
         self._pace_again_s = 0.0
         self.paces: dict[int, float] = {}
         """How fast this rank sends to others at most, in bytes per second; those that are absent have no limit."""
+        self._held: dict[int, float] = {}
 
     def connect(self, plan: Plan, idle: Collection[Pair] = (), most_s: float = math.inf) -> dict[Pair, str]:
         """Connect to all ranks that the plan joins to this one, as in `Transport`, and over idle links, in `most_s`."""
@@ -135,8 +136,15 @@ class TcpTransport:
             return
         before, self._paced, self._pace_again_s = self.paces.keys(), plan, now + _PACE_AGAIN_S
         self.paces = pacing.paces(plan, self.rank, tested)
-        for rank in before | self.paces.keys():
-            pacing.limit(self._mesh.descriptors(rank), self.paces.get(rank))
+        self._held |= self.paces
+        with suppress(TreefoldError):  # a rank that may not open more files sends as fast as it can
+            for rank in before | self.paces.keys():
+                pacing.limit(self._mesh.descriptors(rank), self.paces.get(rank))
+
+    def held(self) -> dict[int, float]:
+        """Return how fast this rank sent at most to those that were held back at any time since the last call."""
+        held, self._held = self._held, dict(self.paces)
+        return held
 
     def start(self, program: Program, operation: Operation, waits: bool = False) -> int:
         """Begin a program, as in `Transport`; if it `waits`, it sends nothing before the earlier ones are done here."""
@@ -284,5 +292,8 @@ def _rest_at_exit() -> None:
     Before version 3.14 Python ends a thread that is inside the core by unwinding its stack, which may crash the
     process instead.
     """
-    for transport in [*_SERVING]:
-        transport.rest(_EXIT_S)
+    transports, deadline = [*_SERVING], time.monotonic() + _EXIT_S
+    for transport in transports:
+        transport._is_resting = True
+    for transport in transports:
+        transport.rest(deadline - time.monotonic())
