@@ -78,7 +78,7 @@ def test_streams_share_the_pace_of_their_connection_and_lose_it():
 def test_a_link_that_kept_its_pace_has_not_become_slower():
     monitor = RateMonitor(plan_of(network()))
     slow = Usage(1, 4_000_000, 1.0)
-    assert monitor.measure(0, [slow]) == {1: 4e6}
+    assert monitor.measure(0, [slow], {}) == {1: 4e6}
     assert monitor.measure(0, [slow], {1: 4.2e6}) == {1: 1e7}
     assert monitor.changes() == {}
     assert monitor.measure(0, [slow], {1: 9e6}) == {1: 4e6}

@@ -105,9 +105,9 @@ class JobOptions:
             metavar="[same|auto|no]",
             help="Make a new plan when links change or die during a run: with the plan's own algorithm and options "
             "(--adapt or --adapt same), or with the fastest algorithm (--adapt auto). It needs the transport tcp, and "
-            "a network without switches. Where the network's file does not say what links carry at once, and joins "
-            "each two workers by a link of their own, the run also learns which links share a capacity. An all-reduce "
-            "over tcp on a network that --discover measures adapts unless you say --adapt no or --trace.",
+            "a network without switches. Where no tests of a probe have shown what links share, and the network's file "
+            "joins each two workers by a link of their own, the run also learns it. An all-reduce over tcp on a "
+            "network that --discover measures adapts unless you say --adapt no or --trace.",
         ),
     ] = None
     learn: Annotated[

@@ -10,7 +10,7 @@ import numpy as np
 
 from treefold.discovery import hints, planned
 from treefold.discovery.explain import WORTH, explain
-from treefold.discovery.groups import Shared, caps, same, settled, support, supported, unexplained
+from treefold.discovery.groups import Shared, caps, other_than, settled, support, supported, unexplained
 from treefold.discovery.mixtures import Hull
 from treefold.discovery.model import Group, Model, group_name
 from treefold.discovery.observations import Evidence, Mask, Observation, Pair, Vector
@@ -95,7 +95,7 @@ class Beliefs:
         known = [Shared(mask(pairs), rate_Bps, True, True) for pairs, rate_Bps in self._knowledge.shared]
         shown = caps(self.evidence)
         before = settled(self.evidence, [*known, *self._caps_before])
-        return shown + [each for each in before if not any(same(each, other) for other in shown)]
+        return shown + other_than(before, shown)
 
     def plan(self, uses_groups: bool = True, part: Vector | float = 1.0) -> Planned:
         """Return a plan with all that is believed, or with what is certain; pairs carry a part of what they can."""
@@ -188,8 +188,7 @@ class Beliefs:
     def explain(self, worth: float = WORTH) -> bool:
         """Add groups that explain what fell short in all tests; return whether there are any."""
         found = explain(self.evidence, [*self.certain(), *self.groups], worth)
-        others = [each for each in self.groups if not any(same(each, new) for new in found)]
-        self.groups = [*others, *found]
+        self.groups = [*other_than(self.groups, found), *found]
         return bool(found)
 
     def lower(self) -> None:
@@ -214,8 +213,7 @@ class Beliefs:
         """Return the model with other rates that pairs should carry at once."""
         evidence = self.evidence
         certain = self.certain()
-        learnt = [each for each in self.groups if not any(same(each, other) for other in certain)]
-        groups = self.named([*certain, *learnt])
+        groups = self.named([*certain, *other_than(self.groups, certain)])
         alone, carried = evidence.by_pair(evidence.alone_Bps), evidence.by_pair(carried_Bps)
         return Model(self._names, alone, groups, carried, self._knowledge.latency_s)
 

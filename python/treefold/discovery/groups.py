@@ -5,7 +5,7 @@ to it whenever one of its pairs falls short because of it. So a test refutes a g
 pairs that fell short in a group that was full.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,6 +91,11 @@ def settled(evidence: Evidence, groups: Sequence[Shared]) -> list[Shared]:
         raised = part > 1 + evidence.slack / 2
         kept.append(replace(group, capacity_Bps=group.capacity_Bps * part) if raised else group)
     return kept
+
+
+def other_than(groups: Iterable[Shared], known: Sequence[Shared]) -> list[Shared]:
+    """Return the groups whose pairs none of the known ones has."""
+    return [each for each in groups if not any(same(each, other) for other in known)]
 
 
 def same(one: Shared, other: Shared) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from treefold.discovery.beliefs import DOUBTS, Beliefs, Knowledge
-from treefold.discovery.groups import Shared, same
+from treefold.discovery.groups import Shared, other_than, same
 from treefold.discovery.model import Group, Model
 from treefold.discovery.observations import UNLIMITED, Evidence, Mask, Observation, Pair, Test, Vector
 from treefold.discovery.planned import Planned
@@ -262,8 +262,7 @@ class Refinement:
 
     def _record(self, plan: Planned, before: Sequence[Shared]) -> None:
         beliefs = self._beliefs
-        learnt = [each for each in beliefs.groups if not any(same(each, old) for old in before)]
-        gone = [old for old in before if not any(same(each, old) for each in beliefs.groups)]
+        learnt, gone = other_than(beliefs.groups, before), other_than(before, beliefs.groups)
         dropped = tuple(each.name for each in beliefs.named(gone))
         carried_Bps = beliefs.best.rate_Bps
         self.rounds.append(Round(self.made, plan.rate_Bps, carried_Bps, beliefs.named(learnt), dropped))

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from treefold.exporters.names import check_printable, is_undirected
+from treefold.exporters.names import EXTRAS, check_printable, is_undirected
 
 _NODE_KEYS = ("kind", "reduces", "multicasts", "latency_s")
 _POSITION = ("latitude", "longitude")
@@ -22,7 +22,7 @@ def text(document: dict[str, Any]) -> str:
     check_printable(document)
     undirected = is_undirected(document)
     lines = [f"{'graph' if undirected else 'digraph'} {_quoted(document['name'])} {{"]
-    for key in ("ranks", "shape", "shared", "routes", "tested"):
+    for key in EXTRAS:
         if document.get(key):
             lines.append(f"  {key}={_quoted(json.dumps(document[key]))};")
     lines += [f"  {_quoted(node['name'])}{_node_attributes(node)};" for node in document["nodes"]]

@@ -6,10 +6,10 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
 from treefold.errors import TreefoldError
-from treefold.exporters.names import check_printable, is_undirected
+from treefold.exporters.names import EXTRAS, check_printable, is_undirected
 
 _KEYS = {
-    "graph": dict.fromkeys(("name", "ranks", "shape", "shared", "routes", "tested"), "string"),
+    "graph": dict.fromkeys(("name", *EXTRAS), "string"),
     "node": {
         "label": "string",
         "kind": "string",
@@ -53,8 +53,7 @@ def text(document: dict[str, Any]) -> str:
 
 def _graph_data(graph: Element, document: dict[str, Any]) -> None:
     values = {"name": document["name"]}
-    keys = ("ranks", "shape", "shared", "routes", "tested")
-    values |= {key: json.dumps(document[key]) for key in keys if document.get(key)}
+    values |= {key: json.dumps(document[key]) for key in EXTRAS if document.get(key)}
     _data(graph, "graph", values)
 
 

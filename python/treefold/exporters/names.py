@@ -1,9 +1,12 @@
-"""Checks that the writers of GraphML and DOT share."""
+"""What the writers of GraphML and DOT share: checks, and the names of what is written as JSON text."""
 
 import unicodedata
 from typing import Any
 
 from treefold.errors import TreefoldError
+
+EXTRAS = ("ranks", "shape", "shared", "routes", "tested")
+"""The parts of a document that become attributes of the graph, as JSON text."""
 
 
 def check_printable(document: dict[str, Any]) -> None:

@@ -123,8 +123,9 @@ def measure(
             links = _connected(links, connected.apart, workers)
             steps = steps_of(matchings(pairs_of(links), len(workers), agreed.parallel), links, len(workers))
             measured, most = _budgeted(agreed, steps, workers)
-            for line in _costs(measured, links, steps, most, with_tests=not meeting.rank):
-                announce(line)
+            announce(cost(measured, pairs_of(links), steps, most.seconds))
+            if tests := None if meeting.rank else outcome_of(measured):
+                announce(outcome_line(tests))
             _prepare(connected)
             taken_s = _take_all(track(steps), meeting, listener, connected, measured)
             most = most._replace(seconds=time_left_s(agreed, most.seconds, taken_s))
@@ -144,15 +145,6 @@ def _budgeted(settings: Settings, steps: list[Step], workers: list[dict[str, Any
     seconds = time_for_tests_s(settings, measured, steps) if tests else 0.0
     measured.outcome = None if seconds else refining.untaken(workers, settings)
     return measured, Budget(seconds, settings.most_bytes)
-
-
-def _costs(
-    measured: Measurements, links: list[Pair], steps: list[Step], most: Budget, *, with_tests: bool
-) -> list[str]:
-    """Return the lines that say what the probe will take, and if asked why there will be no tests."""
-    told = [cost(measured, pairs_of(links), steps, most.seconds)]
-    untaken = outcome_of(measured)
-    return [*told, outcome_line(untaken)] if with_tests and untaken else told
 
 
 def _refined(

@@ -44,8 +44,7 @@ def paces(plan: Plan, rank: int, tested: Topology) -> dict[int, float]:
 
 def limit(descriptors: Sequence[int], rate_Bps: float | None) -> None:
     """Let the streams of a connection send no faster than this together, or as fast as they can; closes descriptors."""
+    share = _UNLIMITED if rate_Bps is None else max(int(_MORE * rate_Bps / max(len(descriptors), 1)), 1)
     for descriptor in descriptors:
-        with socket.socket(fileno=descriptor) as stream:
-            share = _UNLIMITED if rate_Bps is None else max(int(_MORE * rate_Bps / len(descriptors)), 1)
-            with suppress(OSError):  # then the stream sends as fast as before
-                stream.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", share))
+        with socket.socket(fileno=descriptor) as stream, suppress(OSError):  # then it sends as fast as before
+            stream.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", share))

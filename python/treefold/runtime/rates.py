@@ -7,13 +7,11 @@ the capacity together, and the link gets a fair part of it.
 import math
 import statistics
 from collections.abc import Hashable, Iterable, Mapping
-from types import MappingProxyType
 
 from treefold._core import LinkUsage, Plan, Topology
 from treefold.results import Prediction
 from treefold.runtime.networks import Pair, bandwidths, shared_pairs
 
-_NONE: Mapping[int, float] = MappingProxyType({})
 THRESHOLD = 0.25
 """A link has changed if its rate differs by more than this part from what the plan assumes."""
 REPORTED = 0.1
@@ -30,7 +28,7 @@ class RateMonitor:
         self.rates: dict[Pair, float] = {}
         """The measured rates that differ from the assumed ones."""
         self._fastest: dict[Hashable, float] = {}
-        self._last: dict[Hashable, float] = {}
+        self._last: tuple[Hashable | None, float] = None, math.inf
         self.usual: dict[Pair, float] = {}
         """The factors by which rates of links differ from what the network says while nothing has changed."""
         self.assume(plan.topology)
@@ -50,9 +48,9 @@ class RateMonitor:
         self.assume(plan.topology)
         self.rates.clear()
         self._fastest.clear()
-        self._last.clear()
+        self._last = None, math.inf
 
-    def measure(self, rank: int, usage: Iterable[LinkUsage], paces: Mapping[int, float] = _NONE) -> dict[int, float]:
+    def measure(self, rank: int, usage: Iterable[LinkUsage], paces: Mapping[int, float]) -> dict[int, float]:
         """Record how fast this rank's links were; return the rates that differ from what was known, by peer.
 
         Args:
@@ -81,17 +79,17 @@ class RateMonitor:
             seconds: How long it took.
 
         """
-        self._last.clear()
+        self._last = operation, seconds
         if operation is None:
             return False
-        self._last[operation] = seconds
         fastest = self._fastest.setdefault(operation, seconds)
         self._fastest[operation] = min(seconds, fastest)
         return seconds > (1 + REPORTED) * fastest
 
     def took(self, predicted: Prediction) -> float:
         """Return how many seconds the last operation took if it was of the predicted kind; infinitely many if not."""
-        return self._last.get((predicted.collective, predicted.size_bytes, None), math.inf)
+        operation, seconds = self._last
+        return seconds if operation == (predicted.collective, predicted.size_bytes, None) else math.inf
 
     def changes(self) -> dict[Pair, float]:
         """Return the factors by which links have changed, after the factor that all of them share."""

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::build::accelerators;
-use super::{Abilities, Kind, Link, LinkId, LinkModel, Node, NodeId, Shape, Tested, Topology};
+use super::{Abilities, Kind, Link, LinkId, LinkModel, Node, NodeId, Shape, Topology};
 use crate::bail;
 use crate::error::{Result, unknown};
 use crate::units::{Bandwidth, Time};
@@ -62,11 +62,6 @@ impl Topology {
     /// ```
     pub fn in_given_order(self) -> Self {
         Self { ordered: true, ..self }
-    }
-
-    /// Returns the network, with what tests of many links at once have shown of its bandwidths.
-    pub fn as_tested(self, tested: Tested) -> Self {
-        Self { tested: Some(tested), ..self }
     }
 
     /// Returns the network with other bandwidths for all links from one node to another, and perhaps for the links

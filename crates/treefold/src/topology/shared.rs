@@ -167,10 +167,10 @@ impl Topology {
     /// Returns what tests of many links at once have shown of the bandwidths, if there were any.
     ///
     /// ```
-    /// use treefold::topology::{Tested, from_spec};
+    /// use treefold::topology::{Tested, Topology, from_spec};
     ///
     /// let ring = from_spec("ring:3", None, None)?;
-    /// let tested = ring.clone().as_tested(Tested::AtOnce);
+    /// let tested = Topology::from_json(&ring.to_json().replacen('{', r#"{"tested": "at once","#, 1))?;
     /// assert_eq!((ring.tested(), tested.with_ranks(&[2, 0, 1])?.tested()), (None, Some(Tested::AtOnce)));
     /// # Ok::<(), treefold::error::Error>(())
     /// ```
