@@ -91,7 +91,8 @@ pub(super) fn plan(topology: &Arc<Topology>, options: &Options, listener: Listen
     }
     let own = of_trees(topology, options)?;
     let (draft, _) = if options.collective.is_personalized() {
-        better_of_derived(own, &of_trees(topology, &all_reduce(options))?.0, options)?
+        let own = better_of_derived(own, &of_trees(topology, &all_reduce(options))?.0, options)?;
+        better_of_packed(own, topology, options, listener)?
     } else if options.collective.has_root() {
         let own = better_of_few_steps(own, topology, options)?;
         better_of_derived(own, &plan(topology, &all_reduce(options), listener)?, options)?
