@@ -9,6 +9,7 @@ mod columns;
 mod link_use;
 mod options;
 mod packet;
+mod parts;
 mod plan;
 mod planning;
 mod run;
@@ -153,6 +154,8 @@ mod _core {
     use super::packet::{FlitFormats, PacketRun, PacketRuns, RegionEntry, simulate_packet_together, unread_options};
     #[pymodule_export]
     use super::packet::{check_machine, flit_formats, region_entries, schedule_tables, simulate_packet};
+    #[pymodule_export]
+    use super::parts::vector_parts;
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

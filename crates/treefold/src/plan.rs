@@ -30,6 +30,7 @@ mod messages;
 pub(crate) mod misread;
 mod moved;
 mod ordered;
+mod parts;
 pub mod pipeline;
 pub mod schedule;
 pub(crate) mod sums;
@@ -54,6 +55,7 @@ pub(crate) use load::busiest_of;
 pub use load::{LinkLoads, TreeShape};
 pub use lowering::{lower, lower_for, lower_in_chunks};
 pub(crate) use messages::{Message, for_each_message, for_each_step, order_by_step};
+pub use parts::{Part, parts};
 pub use unproven::{Unproven, Written};
 pub use walkable::{ReduceHalves, Walkable};
 

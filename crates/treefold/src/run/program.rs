@@ -2,7 +2,8 @@
 //!
 //! A task is a transfer as one rank sees it: the rank sends, receives, or copies within its memory. A rank keeps the
 //! dependencies between transfers in which it has a part; other ranks keep the others. A received copy also waits until
-//! the data that it overwrites have been sent.
+//! the data that it overwrites have been sent, and terms of one sum are added in the order of the schedule, so that
+//! sums are the same bits whenever messages arrive.
 //! Cost: one pass over the schedule, and memory for the rank's own tasks only.
 
 mod crossing;
@@ -304,7 +305,7 @@ impl Program {
         let before = if is_personalized { u64::from(rank) * elements } else { 0 };
         let mut places = Places::new(own_elements, plan.ranks(), before);
         let (pieces, local_target) = places.find(schedule, &own, rank, element_bytes);
-        let (waits, wakes) = waits(schedule, &own, &tasks, &pieces);
+        let (waits, wakes) = waits(schedule, &own, &tasks, &pieces, &local_target);
         let given = input(plan, elements, rank);
         let first = if is_personalized { 0 } else { given.start };
         let outputs = outputs(plan, elements, rank, &places).into_iter();
