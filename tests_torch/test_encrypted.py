@@ -132,7 +132,7 @@ def test_what_gloo_sends_between_machines_is_told_once_by_rank_0(workers, keys, 
     (lines, status, is_encrypted), *others = workers(told, keys, host, backend=None, **ON_A_RING)
     assert [line.startswith(REST) for line in lines[1:]] == [True] * is_told
     assert is_encrypted and all(each[0] == [] for each in others)
-    assert status.startswith("treefold plans CPU tensors of any size with ")
+    assert status.startswith("treefold plans tensors of any size with ")
     assert "over tcp with TLS, " in status and status.endswith("; all else goes to gloo, unencrypted")
 
 

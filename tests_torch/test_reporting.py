@@ -51,7 +51,7 @@ def halve() -> None:
 def test_which_plan_is_used_is_told_once_by_rank_0(workers):
     first, *others = workers(shown, use, backend=None, **ON_A_RING)
     [line] = first
-    assert line.startswith("treefold plans CPU tensors of 4KiB or more with ")
+    assert line.startswith("treefold plans tensors of 4KiB or more with ")
     assert line.endswith(PLANS_ON_A_RING)
     assert others == [[]] * 3
 
@@ -74,7 +74,7 @@ def test_a_misspelt_variable_is_told(workers):
 
 def test_tensors_of_another_device_are_told_of_once(workers):
     first, *others = workers(shown, use_other_tensors, backend=None, **ON_A_RING)
-    assert first[1:] == ["treefold passes META tensors on to gloo: it plans CPU tensors only so far"]
+    assert first[1:] == ["treefold passes META tensors on to gloo: it plans CPU and CUDA tensors"]
     assert others == [[]] * 3
 
 

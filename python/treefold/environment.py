@@ -32,6 +32,8 @@ VARIABLES = {
     "TREEFOLD_ERROR_FEEDBACK": "PyTorch: `yes` keeps what a wire type takes from gradients for the next step; needs "
     "TREEFOLD_WIRE",
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
+    "TREEFOLD_STAGING": "PyTorch: the maximum of pinned host memory through which a group copies the tensors of a GPU; "
+    "64MiB if not set",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }
 """The meaning of each variable; the manual's page on the environment is made from this table."""

@@ -165,8 +165,11 @@ class PlanRunner:
         result: Array | None = None,
         elements: int | None = None,
         wire: str | None = None,
+        residual: Array | None = None,
     ) -> Pending:
         """Begin what `run` does with these arguments, and return a handle that waits for its end.
+
+        A residual is that of `Group.all_reduce`.
 
         Raises:
             TreefoldError: If the type lacks the operator, the array does not fit, or the group is closed.
@@ -183,7 +186,7 @@ class PlanRunner:
             [[1, 1], [1, 1]]
 
         """
-        operation = operation_on(array, op, number, wire, result)
+        operation = operation_on(array, op, number, wire, result, residual)
         return self._start(plan, operation, array.size if elements is None else elements, array.itemsize)
 
     def check_open(self) -> None:

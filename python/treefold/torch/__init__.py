@@ -1,11 +1,11 @@
 """PyTorch: the backend `treefold` of torch.distributed, and a communication hook for DDP.
 
-`dist.init_process_group("treefold")` (or `"cpu:treefold"`) gives process groups that run collectives of CPU tensors of
+`dist.init_process_group("treefold")` (or `"cpu:treefold"`) gives process groups that run collectives of tensors of
 4 KiB or more (`least_bytes`) by a plan for the network at hand. PyTorch 2.15 and later find the backend by themselves.
 With 2.14, the oldest that works, `import treefold.torch` first.
 
 The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce`, `all_gather_into_tensor`,
-`reduce_scatter_tensor`, and `all_to_all_single`. The groups pass everything else, CUDA tensors and
+`reduce_scatter_tensor`, and `all_to_all_single`. The groups pass everything else,
 `all_gather` with a list included, to the backend that they wrap (gloo, nccl). With certificates (TREEFOLD_TLS), calls
 of any size are planned, and so are `all_gather` with a list and `barrier`, as only planned calls are encrypted. With a
 plan of `ring2d`, `p2p`, `exchange`, `hierarchical` or `recursive-doubling`, only the all-reduces are planned calls.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed as dist
 
+from treefold._core import Plan
 from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
 from treefold.runtime.pending import Pending
@@ -47,7 +48,7 @@ def all_reduce(group: Group, tensors: Sequence[torch.Tensor], operator: Any, cro
     yield
     for tensor, dense, kept, residual, pending in begun:
         pending.wait()
-        _average(group, dense, operator)
+        average(group, dense, operator)
         _store(dense, tensor)
         if kept is not None and residual is not None:
             _store(residual, kept)
@@ -70,7 +71,7 @@ def reduce(group: Group, tensor: torch.Tensor, root: int, operator: Any) -> Iter
     yield
     pending.wait()
     if is_root:
-        _average(group, dense, operator)
+        average(group, dense, operator)
         _store(dense, tensor)
 
 
@@ -85,6 +86,29 @@ def all_gather(group: Group, output: torch.Tensor, block: torch.Tensor) -> Itera
     if not group.mapping.is_in_order:
         blocks.copy_(blocks[group.mapping.rank_of_worker])
     _store(dense, output)
+
+
+def gather_in_place(group: Group, vector: torch.Tensor) -> Iterator[None]:
+    """Fill a vector of one block for each rank of the plan, of which this rank's is there."""
+    pending = _start(group, "all-gather", vector)
+    yield
+    pending.wait()
+
+
+def scatter_in_place(group: Group, vector: torch.Tensor, operator: Any, crossing: Crossing) -> Iterator[None]:
+    """Reduce the vectors of all ranks, and leave this rank's block of the result in its place."""
+    pending = _start(group, "reduce-scatter", vector, operator, wire=crossing.wire_of(vector, operator))
+    yield
+    pending.wait()
+    average(group, vector.view(group.size, -1)[group.rank], operator)
+
+
+def swap_halves(group: Group, vector: torch.Tensor) -> Iterator[None]:
+    """Send the blocks of a vector's first half to the ranks of the plan, and fill its second half with what comes."""
+    sent, received = vector.view(2, -1)
+    pending = _start(group, "all-to-all", sent, result=received)
+    yield
+    pending.wait()
 
 
 def all_gather_list(group: Group, outputs: Sequence[torch.Tensor], block: torch.Tensor) -> Iterator[None]:
@@ -110,7 +134,7 @@ def reduce_scatter(
     yield
     pending.wait()
     own = ordered[group.rank]
-    _average(group, own, operator)
+    average(group, own, operator)
     output.detach().copy_(own.view(output.shape))
 
 
@@ -183,6 +207,13 @@ def _start(
     return group.start(plan, _array(dense), OPERATORS[operator][0], _number(dense), target, wire=wire)
 
 
+def start_plan(
+    group: Group, plan: Plan, dense: torch.Tensor, operator: Any, wire: str | None, residual: Any
+) -> Pending:
+    """Begin a plan of sums on the memory of a contiguous tensor."""
+    return group.start(plan, _array(dense), OPERATORS[operator][0], _number(dense), wire=wire, residual=residual)
+
+
 def _number(dense: torch.Tensor) -> str:
     return str(dense.dtype).removeprefix("torch.")
 
@@ -192,7 +223,8 @@ def _array(dense: torch.Tensor) -> Any:
     return flat.view(torch.int16).numpy() if flat.dtype == torch.bfloat16 else flat.numpy()
 
 
-def _average(group: Group, summed: torch.Tensor, operator: Any) -> None:
+def average(group: Group, summed: torch.Tensor, operator: Any) -> None:
+    """Divide sums by the number of ranks if an average was asked for."""
     if operator == _Reduction.AVG:
         summed.div_(group.size)
 

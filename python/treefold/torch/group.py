@@ -15,7 +15,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from treefold.errors import TreefoldError
 from treefold.runtime.group import Group
-from treefold.torch import collectives, wrapped
+from treefold.torch import collectives, pieces, wrapped
+from treefold.torch.devices import with_current_stream
 from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.work import OrderedExecutor, Work, spans_of
 
@@ -30,7 +31,7 @@ _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """A process group that runs the planned calls on CPU tensors of `least_bytes` or more, or all with TLS, by a plan.
+    """A process group that runs the planned calls on tensors of `least_bytes` or more, or all with TLS, by a plan.
 
     It passes everything else to the group that it wraps.
 
@@ -72,31 +73,32 @@ class ProcessGroup(dist.ProcessGroup):
         """Reduce a list of tensors in place."""
         options = _options(c10d.AllreduceOptions, args, kwargs)
         if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
-            return self._plan(options, tensors, self._all_reduction(tensors, operator))
+            how = {"tensors": tensors, "operator": operator, "crossing": self.planned.crossing}
+            return self._plan(options, "all_reduce", tensors, **how)
         return self.pass_on("allreduce", tensors, *args, **kwargs)
 
     def allreduce_coalesced(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce each tensor of a list in place."""
         options = _options(c10d.AllreduceCoalescedOptions, args, kwargs)
         if options is not None and self.planned.takes(tensors, operator := options.reduceOp.op):
-            return self._plan(options, tensors, self._all_reduction(tensors, operator))
+            how = {"tensors": tensors, "operator": operator, "crossing": self.planned.crossing}
+            return self._plan(options, "all_reduce", tensors, **how)
         return self.pass_on("allreduce_coalesced", tensors, *args, **kwargs)
 
     def broadcast(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Give all ranks the root's tensor."""
         options = _options(c10d.BroadcastOptions, args, kwargs)
         if options is not None and len(tensors) == 1 and self.planned.takes(tensors, collective="broadcast"):
-            root = options.rootRank
-            return self._plan(options, tensors, lambda group: collectives.broadcast(group, tensors[0], root))
+            return self._plan(options, "broadcast", tensors, tensor=tensors[0], root=options.rootRank)
         return self.pass_on("broadcast", tensors, *args, **kwargs)
 
     def reduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce a tensor into the root's."""
         options = _options(c10d.ReduceOptions, args, kwargs)
         if options is not None and len(tensors) == 1:
-            operator, root = options.reduceOp.op, options.rootRank
-            if self.planned.takes(tensors, operator, "reduce"):
-                return self._plan(options, tensors, lambda group: collectives.reduce(group, tensors[0], root, operator))
+            how = {"tensor": tensors[0], "root": options.rootRank, "operator": options.reduceOp.op}
+            if self.planned.takes(tensors, options.reduceOp.op, "reduce"):
+                return self._plan(options, "reduce", tensors, **how)
         return self.pass_on("reduce", tensors, *args, **kwargs)
 
     def allgather(self, outputs: Any, blocks: Any, *args: Any, **kwargs: Any) -> Any:
@@ -107,15 +109,14 @@ class ProcessGroup(dist.ProcessGroup):
             fits = len(results) == self.size()
             fits = fits and all(each.shape == block.shape and each.dtype == block.dtype for each in results)
             if fits and self.planned.takes([*results, block], collective="all-gather"):
-                run = partial(collectives.all_gather_list, outputs=results, block=block)
-                return self._plan(options, results, run, block)
+                return self._plan(options, "all_gather_list", results, block, outputs=results, block=block)
         return self.pass_on("allgather", outputs, blocks, *args, **kwargs)
 
     def barrier(self, *args: Any, **kwargs: Any) -> Any:
         """Wait for all ranks; it is planned if connections are encrypted, and the barrier is not of other devices."""
         options = _options(c10d.BarrierOptions, args, kwargs)
         if options is not None and self.planned.is_encrypted and _is_on_cpu(options):
-            return self._plan(options, [], collectives.barrier)
+            return self._on_host(options, [], collectives.barrier)
         return self.pass_on("barrier", *args, **kwargs)
 
     def all_gather_single(self, output: Any, block: Any, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +124,7 @@ class ProcessGroup(dist.ProcessGroup):
         options = _options(c10d.AllgatherOptions, args, kwargs)
         fits = block.numel() * self.size() == output.numel() and block.dtype == output.dtype
         if options is not None and fits and self.planned.takes([output], collective="all-gather"):
-            return self._plan(options, [output], lambda group: collectives.all_gather(group, output, block), block)
+            return self._plan(options, "all_gather", [output], block, output=output, block=block)
         return self.pass_on("_allgather_base", output, block, *args, **kwargs)
 
     def reduce_scatter_single(self, output: Any, vector: Any, *args: Any, **kwargs: Any) -> Any:
@@ -135,9 +136,8 @@ class ProcessGroup(dist.ProcessGroup):
             and fits
             and self.planned.takes([vector], operator := options.reduceOp.op, "reduce-scatter")
         ):
-            how = {"operator": operator, "crossing": self.planned.crossing}
-            run = partial(collectives.reduce_scatter, output=output, vector=vector, **how)
-            return self._plan(options, [output], run, vector)
+            how = {"output": output, "vector": vector, "operator": operator, "crossing": self.planned.crossing}
+            return self._plan(options, "reduce_scatter", [output], vector, **how)
         return self.pass_on("_reduce_scatter_base", output, vector, *args, **kwargs)
 
     def all_to_all_single(
@@ -149,17 +149,17 @@ class ProcessGroup(dist.ProcessGroup):
         if options is not None and output.dtype == vector.dtype:
             # Sizes that are equal on this rank may differ on another one, and all ranks have to decide alike.
             if output_sizes or input_sizes:
-                if self.planned.takes_any([vector, output], collective="all-to-all"):
+                is_on_host = self.planned.staging(vector.device) is None
+                if is_on_host and self.planned.takes_any([vector, output], collective="all-to-all"):
                     sizes = collectives.Sizes(list(input_sizes), list(output_sizes))
                     run = partial(self._exchange, output, vector, sizes, forward)
-                    return self._plan(options, [output], run, vector)
+                    return self._on_host(options, [output], run, vector)
             elif (
                 vector.numel() % self.size() == 0
                 and output.numel() == vector.numel()
                 and self.planned.takes([vector], collective="all-to-all")
             ):
-                run = partial(collectives.all_to_all, output=output, vector=vector)
-                return self._plan(options, [output], run, vector)
+                return self._plan(options, "all_to_all", [output], vector, output=output, vector=vector)
         return self.pass_on("alltoall_base", output, vector, output_sizes, input_sizes, *args, **kwargs)
 
     def _exchange(
@@ -180,13 +180,19 @@ class ProcessGroup(dist.ProcessGroup):
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
 
-    def _all_reduction(self, tensors: Any, operator: Any) -> Callable[[Group], Iterator[None]]:
-        return partial(collectives.all_reduce, tensors=tensors, operator=operator, crossing=self.planned.crossing)
+    def _plan(self, options: Any, collective: str, results: list[Any], *inputs: torch.Tensor, **how: Any) -> Work:
+        """Start a planned operation, which leaves its results in tensors; `how` is what its functions are given."""
+        staging, group = self.planned.staging(results[0].device), self.planned.group
+        if staging is None:
+            run = partial(getattr(collectives, collective), **how)
+            return self._on_host(options, results, run, *inputs)
+        call = getattr(pieces, collective)(staging.cut(group), **how)
+        return staging.start(self._executor, call, group, results)
 
-    def _plan(
+    def _on_host(
         self, options: Any, results: list[Any], run: Callable[[Group], Iterator[None]], *inputs: torch.Tensor
     ) -> Work:
-        """Start a planned operation, which leaves its results in tensors."""
+        """Start a planned operation on tensors of the CPU."""
         group = self.planned.group
 
         def operation() -> Generator[None, None, list[Any]]:
@@ -202,7 +208,8 @@ class ProcessGroup(dist.ProcessGroup):
         call = partial(getattr(self.wrapped, name), *args, **kwargs)
         if self._executor.is_idle:
             return call()
-        return self._executor.start(Work(name), lambda: _result(call()), in_background=True)
+        in_stream = with_current_stream(call)
+        return self._executor.start(Work(name), lambda: _result(in_stream()), in_background=True)
 
     def shutdown(self) -> None:
         """End the group once its operations are done: its thread, its connections and the wrapped group."""

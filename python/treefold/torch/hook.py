@@ -13,7 +13,7 @@ import torch
 from torch import distributed as dist
 
 from treefold.errors import TreefoldError
-from treefold.torch import collectives
+from treefold.torch import collectives, pieces
 from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import Members, PlannedCalls
 from treefold.torch.reporting import Status
@@ -46,11 +46,19 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch
     if not isinstance(group, ProcessGroup):
         executor, planned = _executor_of(group)
         if planned.takes([buffer], _AVERAGE):
-            work = Work("gradient bucket")
-            executor.start(work, partial(_average, planned, buffer), in_background=True, spans=spans_of([buffer]))
-            return work.get_future()
+            return _started(executor, planned, buffer).get_future()
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
+
+
+def _started(executor: OrderedExecutor, planned: PlannedCalls, buffer: torch.Tensor) -> Work:
+    """Begin to average a bucket."""
+    staging = planned.staging(buffer.device)
+    if staging is not None:
+        call = pieces.all_reduce(staging.cut(planned.group), [buffer], _AVERAGE, planned.crossing)
+        return staging.start(executor, call, planned.group, buffer)
+    work = Work("gradient bucket")
+    return executor.start(work, partial(_average, planned, buffer), in_background=True, spans=spans_of([buffer]))
 
 
 def _average(planned: PlannedCalls, buffer: torch.Tensor) -> Generator[None, None, torch.Tensor]:
@@ -94,7 +102,7 @@ def status(group: dist.ProcessGroup | None = None) -> Status:
 
     Example:
         >>> print(treefold.torch.status())                                 # doctest: +SKIP
-        treefold plans CPU tensors of 4KiB or more with ring on network 'ring:4' (4 ranks), over tcp; ...
+        treefold plans tensors of 4KiB or more with ring on network 'ring:4' (4 ranks), over tcp; ...
 
     """
     group = group if group is not None else dist.group.WORLD

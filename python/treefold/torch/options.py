@@ -23,6 +23,7 @@ TRANSPORTS = ("tcp", "torch")
 
 _DISCOVER = "discover"
 _MOST_BYTES = (1 << 63) - 1
+_LEAST_STAGING = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,9 @@ class Options:
     wraps: str | None = None
     """The wrapped backends: for example `gloo`, or by device `cpu:gloo,cuda:nccl`. The default is gloo for CPU tensors,
     and nccl for CUDA tensors where there is CUDA; its variable is TREEFOLD_WRAPS."""
+    staging_bytes: int | str = 64 << 20
+    """The maximum of pinned host memory through which a group copies the tensors of each GPU, at least 1 MiB. It may be
+    a text with a unit, and becomes a number. Its variable is TREEFOLD_STAGING."""
     probe_seconds: float | None = None
     """The approximate time for which `discover` measures, in seconds, as `seconds` of `treefold.probe.Settings`. Its
     variable is TREEFOLD_PROBE_SECONDS, which may have a unit, such as `90s`."""
@@ -87,6 +91,8 @@ class Options:
     def __post_init__(self) -> None:
         least = parse_size(self.least_bytes) if isinstance(self.least_bytes, str) else self.least_bytes
         object.__setattr__(self, "least_bytes", checks.whole("least_bytes", least, 0, _MOST_BYTES))
+        staging = parse_size(self.staging_bytes) if isinstance(self.staging_bytes, str) else self.staging_bytes
+        object.__setattr__(self, "staging_bytes", checks.whole("staging_bytes", staging, _LEAST_STAGING, _MOST_BYTES))
         object.__setattr__(self, "transport", checks.name("transport", self.transport, TRANSPORTS))
         check_adapt(self.adapt)
         if self.adapt and self.transport != "tcp":
@@ -216,6 +222,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "wire": ("TREEFOLD_WIRE", lambda text: checks.name("wire type", text, WIRE_TYPES)),
     "error_feedback": ("TREEFOLD_ERROR_FEEDBACK", _switch),
     "wraps": ("TREEFOLD_WRAPS", str),
+    "staging_bytes": ("TREEFOLD_STAGING", parse_size),
     "probe_seconds": ("TREEFOLD_PROBE_SECONDS", _seconds),
     "probe_bytes": ("TREEFOLD_PROBE_BYTES", parse_size),
 }

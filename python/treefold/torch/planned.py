@@ -1,8 +1,8 @@
 """Decides which operations of a process group are planned, and makes the treefold group that runs them.
 
-An operation is planned if the group has a plan that fits it, and its tensors are large enough, on the CPU, and of a
-type and operator that gloo has. All ranks decide alike, because they see the same sizes and types, and rank 0's options
-count.
+An operation is planned if the group has a plan that fits it, and its tensors are large enough, on the CPU or a device
+that is staged (`staging.py`), and of a type and operator that gloo has. All ranks decide alike, because they see the
+same sizes and types, and rank 0's options count.
 """
 
 import os
@@ -34,9 +34,11 @@ from treefold.runtime.rank_mapping import repeated_names
 from treefold.text import visible
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.crossing import Crossing
+from treefold.torch.devices import STAGED
 from treefold.torch.engine import TorchEngine
 from treefold.torch.options import TRANSPORTS, Options, chosen
 from treefold.torch.reporting import Status, clear_text, report_once
+from treefold.torch.staging import Staging
 from treefold.torch.wrapped import backends_of, gloo
 
 _REPORT: dict[str, Schema] = {
@@ -48,6 +50,7 @@ _REPORT: dict[str, Schema] = {
     "adapt": (False, True, "auto").__contains__,
     "wire": (None, *WIRE_TYPES).__contains__,
     "feedback": bool,
+    "staging": is_amount,
     "unknown": [str],
     "tls": bool,
     "address": str,
@@ -109,6 +112,7 @@ class PlannedCalls:
         mine |= {"discovers": discovers}
         mine |= {"transport": self.options.transport, "adapt": self.options.adapt, "unknown": unknown_variables()}
         mine |= {"wire": self.options.wire, "feedback": self.options.error_feedback}
+        mine |= {"staging": self.options.staging_bytes}
         mine |= {"tls": self._meeting._credentials is not None, "address": self._meeting._address or ""}
         reports = exchange(self._meeting.exchange, mine, _REPORT)
         least, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
@@ -118,10 +122,13 @@ class PlannedCalls:
         self._group: Group | None = None
         self._discovers = bool(reports[0]["discovers"])
         self._possible: dict[str, bool] = {}
+        self._stagings: dict[torch.device, Staging] = {}
+        self._staging_bytes = int(reports[0]["staging"])
         with leaving_together(self._meeting):
             self._reason = "" if _is_planned(reports) else _why_nothing(self.options, members)
             # The ranks join now, because others may wait for something else of this rank when it begins an operation.
             self._group = None if self._reason else self._joined()
+        self._first_plan = None if self._group is None else self._group.plan
         self._report(reports)
 
     @property
@@ -233,17 +240,35 @@ class PlannedCalls:
         """Return whether a collective on such tensors is planned if they are large; some may be empty."""
         if self._reason or operator not in OPERATORS:
             return False
-        if (device := tensors[0].device.type) != "cpu":
-            self._report_device(device)
+        types, device = OPERATORS[operator][1], tensors[0].device
+        if not all(_is_plain(each) and each.dtype in types and each.device == device for each in tensors):
             return False
-        types = OPERATORS[operator][1]
-        if not all(_is_plain(each) and each.dtype in types for each in tensors):
-            return False
-        return self._is_possible(self.group, collective)
+        return self._has_copies(device) and self._is_possible(self.group, collective)
 
-    def _report_device(self, device: str) -> None:
-        text = f"treefold passes {device.upper()} tensors on to {self._wraps}: it plans CPU tensors only so far"
-        report_once(device, text, is_reporter=self._members.rank == 0)
+    def _has_copies(self, device: torch.device) -> bool:
+        """Return whether tensors of a device are on the host, or can be copied there now; say once why not."""
+        if device.type not in STAGED:
+            if device.type != "cpu":
+                known = " and ".join(sorted({"cpu", *STAGED})).upper()
+                self._report_device(device, f"it plans {known} tensors")
+            return device.type == "cpu"
+        staging = self.staging(device)
+        if staging is not None and staging.device.is_capturing():
+            self._report_device(device, "a graph is being captured, and the network cannot be part of it")
+            return False
+        return True
+
+    def _report_device(self, device: torch.device, reason: str) -> None:
+        text = f"treefold passes {device.type.upper()} tensors on to {self._wraps}: {reason}"
+        report_once(device.type + reason, text, is_reporter=self._members.rank == 0)
+
+    def staging(self, device: torch.device) -> Staging | None:
+        """Return what copies tensors of a device; None for those on the host."""
+        if device.type not in STAGED or self._first_plan is None:
+            return None
+        if device not in self._stagings:
+            self._stagings[device] = Staging(STAGED[device.type](device), self._first_plan, self._staging_bytes)
+        return self._stagings[device]
 
     def _is_possible(self, group: Group, collective: str) -> bool:
         """Return whether the plan has trees for a collective; some plans have only those that an all-reduce needs."""
@@ -298,9 +323,9 @@ def _why_nothing(options: Options, members: Members) -> str:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor holds plain numbers in the memory of the CPU."""
+    """Return whether a tensor holds plain numbers in memory."""
     is_lazy = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
-    return tensor.device.type == "cpu" and tensor.layout == torch.strided and not is_lazy
+    return tensor.layout == torch.strided and not is_lazy
 
 
 def source_of(options: Options, members: Members) -> Plan | Topology | None:

@@ -31,7 +31,7 @@ class Status(NamedTuple):
     Example:
         >>> from treefold.torch import Status
         >>> print(Status("ring", "ring:4", ranks=4, least_bytes=4096, transport="tcp", wraps="gloo", reason=""))
-        treefold plans CPU tensors of 4KiB or more with ring on network 'ring:4' (4 ranks), over tcp; ...
+        treefold plans tensors of 4KiB or more with ring on network 'ring:4' (4 ranks), over tcp; ...
 
     """
 
@@ -56,7 +56,7 @@ class Status(NamedTuple):
         sizes = f"{format_size(self.least_bytes)} or more" if self.least_bytes > 1 else "any size"
         over, clear = (f"{self.transport} with TLS", ", unencrypted") if self.encrypted else (self.transport, "")
         return (
-            f"treefold plans CPU tensors of {sizes} with {self.algorithm} on network '{self.network}' "
+            f"treefold plans tensors of {sizes} with {self.algorithm} on network '{self.network}' "
             f"({self.ranks} ranks), over {over}{follows.get(self.adapt, '')}{crosses}; all else goes to "
             f"{self.wraps}{clear}"
         )
@@ -87,8 +87,8 @@ def clear_text(status: Status, is_hook: bool, has_all: bool) -> str:
         )
     return (
         f"treefold: TREEFOLD_TLS does not encrypt what {status.wraps} carries: send, recv, gather, scatter, "
-        f"reduce_scatter and all_to_all with lists, and tensors that are not on the CPU; nor torch's store. DDP and "
-        f"FSDP on CPUs need only the store. If you send more, {tunnel}"
+        f"reduce_scatter and all_to_all with lists, and what is not on a CPU or a CUDA device; nor torch's store. DDP "
+        f"and FSDP need only the store. If you send more, {tunnel}"
     )
 
 

@@ -3,6 +3,7 @@
 import concurrent.futures
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -21,13 +22,23 @@ Span = tuple[int, int]
 class Work(dist.Work):
     """The handle of an operation, as torch.distributed returns it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, over: Any = None, completing: Callable[[], AbstractContextManager[Any]] = nullcontext
+    ) -> None:
+        """Make the handle of an operation that has not begun.
+
+        Args:
+            name: What errors call it.
+            over: The future that is completed in the end, if tensors of a device need one of their own.
+            completing: What makes the context in which it is completed.
+
+        """
         super().__init__()
-        self._name = name
+        self._name, self._completing = name, completing
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._result: Any = None
-        self._over: torch.futures.Future[None] = torch.futures.Future()
+        self._over: torch.futures.Future[Any] = torch.futures.Future() if over is None else over
         # C++ only knows the error of a future whose callback has raised it; DDP takes any other exception for tensors.
         self._future: torch.futures.Future[Any] = self._over.then(self._outcome)
 
@@ -40,7 +51,8 @@ class Work(dist.Work):
         except Exception as error:
             self._error = error
         self._done.set()
-        self._over.set_result(None)
+        with self._completing():
+            self._over.set_result(self._result)
 
     def _outcome(self, _: object) -> Any:
         if self._error is not None:
@@ -116,6 +128,11 @@ class OrderedExecutor:
         """Tell whether no operation is under way or waiting."""
         return (self._last is None or self._last.done()) and all(ended.done() for ended, _ in self._flights)
 
+    @property
+    def is_own_thread(self) -> bool:
+        """Tell whether the calling thread begins or ends operations."""
+        return threading.get_ident() in self._own_threads
+
     def start(
         self, work: Work, operation: Callable[[], Any], in_background: bool, spans: Sequence[Span] | None = None
     ) -> Work:
@@ -133,7 +150,7 @@ class OrderedExecutor:
 
         """
         # A callback of a future runs on a thread of the executor; an operation that it issues would wait for itself.
-        if threading.get_ident() in self._own_threads or (self.is_idle and not in_background):
+        if self.is_own_thread or (self.is_idle and not in_background):
             with self._running:  # users may have several threads
                 work.run(lambda: _whole(operation()))
         else:
@@ -144,7 +161,7 @@ class OrderedExecutor:
         self._own_threads.add(threading.get_ident())
         self._flights = [flight for flight in self._flights if not flight[0].done()]
         for ended, used in self._flights:
-            if spans is None or _overlap(used, spans):
+            if spans is None or overlap(used, spans):
                 ended.result()
         try:
             with self._running:
@@ -177,7 +194,8 @@ def spans_of(tensors: Iterable[torch.Tensor]) -> list[Span]:
     return spans
 
 
-def _overlap(some: Sequence[Span], others: Sequence[Span]) -> bool:
+def overlap(some: Sequence[Span], others: Sequence[Span]) -> bool:
+    """Return whether any of some pieces of memory have bytes in common with others."""
     return any(start < other_end and other < end for start, end in some for other, other_end in others)
 
 
