@@ -249,7 +249,7 @@ class PlannedCalls:
         """Return whether tensors of a device are on the host, or can be copied there now; say once why not."""
         if device.type not in STAGED:
             if device.type != "cpu":
-                known = " and ".join(sorted({"cpu", *STAGED})).upper()
+                known = " and ".join(each.upper() for each in sorted({"cpu", *STAGED}))
                 self._report_device(device, f"it plans {known} tensors")
             return device.type == "cpu"
         staging = self.staging(device)
