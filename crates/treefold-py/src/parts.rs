@@ -11,7 +11,7 @@ use crate::raise;
 /// For each part its plan, and where its elements stand in the vector, as pairs (start, stop).
 type Parts = Vec<(Plan, Vec<(u64, u64)>)>;
 
-/// Return parts of a vector of `elements` elements that can be operations of their own, each of at most `most_elements`.
+/// Return parts of a vector of `elements` elements, each of at most `most_elements`, that can be operations of their own.
 ///
 /// The vector of a part has its elements one behind the other. Together the parts' sums are, bit for bit, those of the
 /// whole.

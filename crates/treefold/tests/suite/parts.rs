@@ -53,7 +53,7 @@ fn bits(vector: &[f64]) -> Vec<u64> {
 proptest! {
     #![proptest_config(cases(60))]
 
-    /// The same trees reduce the same elements in the same order.
+    /// Parts have the same trees, which reduce the same elements in the same order.
     #[test]
     fn parts_give_the_bits_of_the_whole(
         topology in networks(), options in options(), elements in 1usize..400, most in 1u64..90, seed in any::<u64>(),
