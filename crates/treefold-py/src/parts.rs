@@ -11,9 +11,9 @@ use crate::raise;
 /// For each part its plan, and where its elements stand in the vector, as pairs (start, stop).
 type Parts = Vec<(Plan, Vec<(u64, u64)>)>;
 
-/// Return parts of a vector of `elements` elements, each of at most `most_elements`, that can be operations of their own.
+/// Return parts of a vector of `elements` elements, each of at most `most_elements`.
 ///
-/// The vector of a part has its elements one behind the other. Together the parts' sums are, bit for bit, those of the
+/// Each can be an operation of its own. The vector of a part has its elements one behind the other. Together the parts' sums are, bit for bit, those of the
 /// whole.
 #[pyfunction]
 pub fn vector_parts(py: Python<'_>, plan: &Plan, elements: u64, most_elements: u64) -> PyResult<Parts> {
