@@ -13,8 +13,8 @@ type Parts = Vec<(Plan, Vec<(u64, u64)>)>;
 
 /// Return parts of a vector of `elements` elements, each of at most `most_elements`.
 ///
-/// Each can be an operation of its own. The vector of a part has its elements one behind the other. Together the parts' sums are, bit for bit, those of the
-/// whole.
+/// Each can be an operation of its own. The vector of a part has its elements one behind the other. Together the parts'
+/// sums are, bit for bit, those of the whole.
 #[pyfunction]
 pub fn vector_parts(py: Python<'_>, plan: &Plan, elements: u64, most_elements: u64) -> PyResult<Parts> {
     let plan = plan.runnable()?;
