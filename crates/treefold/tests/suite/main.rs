@@ -33,6 +33,7 @@ mod layering;
 mod links;
 mod nccl;
 mod packet;
+mod packet_oracle;
 mod pairwise;
 mod parts;
 mod properties;
