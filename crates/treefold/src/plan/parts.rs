@@ -50,7 +50,7 @@ pub fn parts(plan: &Plan, elements: u64, most: u64) -> Result<Vec<Part>> {
     }
     let (edges, mut left) = spans(plan, elements);
     let lengths = |left: &[Range<u64>]| left.iter().map(|span| span.end - span.start).collect::<Vec<u64>>();
-    // Rounded down, so that a part never has more than `most`; at least 1, so that all of it ends.
+    // Rounded down, so that a part never has more than `most`.
     let usual: Vec<u64> = lengths(&left).iter().map(|&length| cut(most, elements, length)).collect();
     let mut found: Vec<(Vec<u64>, Part)> = Vec::new();
     while left.iter().any(|span| !span.is_empty()) {
