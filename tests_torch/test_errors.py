@@ -174,10 +174,6 @@ def test_an_interface_on_some_ranks_only(workers, transport):
         ([{}, {"TREEFOLD_LEAST_SIZE": "big"}] * 2, "ranks 1, 3: TREEFOLD_LEAST_SIZE: size 'big': write a number and "),
         ([{"TREEFOLD_TRANSPORT": "tpc"}] * 4, "all ranks: TREEFOLD_TRANSPORT: transport 'tpc' is unknown; did"),
         (
-            [{"TREEFOLD_NAME": f"GPU{rank % 3}"} for rank in range(4)],
-            "several workers are called GPU0; give each its own TREEFOLD_NAME (GPU0 is that of workers 0, 3)",
-        ),
-        (
             [{"TREEFOLD_NAME": name} for name in ("GPU0", "GPU1", "GPU3", "GPUU2")],
             "it has no rank GPUU2, and no worker is called GPU2; set TREEFOLD_NAME to its accelerators' names; worker "
             "3 is called 'GPUU2', did you mean 'GPU2'?",

@@ -120,7 +120,7 @@ def statuses(rank: int, size: int) -> list[treefold.torch.Status]:
 def test_status_of_groups(workers):
     for whole, half, closed in workers(statuses, **ON_A_RING):
         assert whole.algorithm and str(whole).endswith(PLANS_ON_A_RING)
-        assert whole[1:] == ("ring:4", 4, 4096, "tcp", "gloo", "", False, None, False, False)
+        assert whole[1:] == ("ring:4", 4, 4096, "tcp", "gloo", "", False, None, False, False, None, 1)
         assert half.algorithm and half.ranks == 2
         assert closed.algorithm is None and closed.reason == "the process group is closed; form a new one"
     for whole, _, _ in workers(statuses):

@@ -9,7 +9,7 @@ from treefold.text import visible
 
 VARIABLES = {
     "TREEFOLD_NAME": "the name of this worker's accelerator in the network's file; unless all workers have names, they "
-    "are ignored and worker r is rank r",
+    "are ignored and worker r is rank r. PyTorch: or the name of its site, which workers share",
     "TREEFOLD_INTERFACE": "the interface to listen on, by name or address; if not set, the one towards MASTER_ADDR",
     "TREEFOLD_PORT": "the port on which this worker listens for other workers, or `none` if it does not listen; if not "
     "set, the system chooses one",
@@ -34,6 +34,9 @@ VARIABLES = {
     "TREEFOLD_WRAPS": "PyTorch: the backend that runs everything else: `gloo`, or by device `cpu:gloo,cuda:nccl`",
     "TREEFOLD_STAGING": "PyTorch: the maximum of pinned host memory through which a group copies the tensors of a GPU; "
     "64MiB if not set",
+    "TREEFOLD_LOG": "PyTorch: the file to which each process appends what its groups have done: a line of JSON for "
+    "each group every 10 s and in the end",
+    "TREEFOLD_SUMMARY": "PyTorch: `yes` lets rank 0 print in the end what its groups have done",
     "TREEFOLD_PARENT": "the process that started this one; treefold sets it for the processes that it starts",
 }
 """The meaning of each variable; the manual's page on the environment is made from this table."""

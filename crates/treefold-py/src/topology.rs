@@ -239,6 +239,21 @@ impl Topology {
         Ok(Self(Arc::new(self.0.with_scaled_bandwidths(&factors, directions(one_way)).map_err(raise)?)))
     }
 
+    /// Return the network as each of some groups has it that use it at once: with its part of every bandwidth.
+    ///
+    /// Raises:
+    ///     TreefoldError: If there are fewer than 1 or more than 4294967295 groups.
+    ///
+    /// Example:
+    ///     >>> treefold.topology("line:4").divided_among(4).links()[0].bandwidth_Bps
+    ///     4000000000.0
+    fn divided_among(&self, groups: Whole) -> PyResult<Self> {
+        let missing =
+            || Error::new(format!("a network cannot be divided among {} groups; give 1 or more", groups.written));
+        let count = groups.value.and_then(|count| u32::try_from(count).ok()).ok_or_else(missing).map_err(raise)?;
+        Ok(Self(Arc::new(self.0.divided_among(count).map_err(raise)?)))
+    }
+
     /// Return the network with time added to the latencies of links between pairs of nodes.
     ///
     /// Args:

@@ -206,8 +206,16 @@ class TcpTransport:
         self._mesh.serve_once()
 
     def link_usage(self, moments: int = 0) -> list[LinkUsage]:
-        """Return for each peer the bytes sent to it since the last call, and the seconds: in all, and by moments."""
+        """Return for each peer since the last call the bytes that left while others waited, and the seconds for that.
+
+        With `moments`, it returns the same by so many moments, too.
+        """
         return self._mesh.link_usage(moments)
+
+    @property
+    def sent_bytes(self) -> int:
+        """The bytes that have left for all peers so far."""
+        return self._mesh.sent_bytes
 
     @property
     def failure(self) -> Fault | None:

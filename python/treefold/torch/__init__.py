@@ -29,11 +29,14 @@ from treefold.torch.group import ProcessGroup, register  # noqa: E402
 from treefold.torch.hook import comm_hook, status  # noqa: E402
 from treefold.torch.options import Options, configure  # noqa: E402
 from treefold.torch.reporting import Status  # noqa: E402
+from treefold.torch.statistics import CallStatistics, GroupStatistics, statistics  # noqa: E402
 
 register()
 
 __all__ = [
     "OLDEST_TORCH",
+    "CallStatistics",
+    "GroupStatistics",
     "Options",
     "ProcessGroup",
     "RankLostError",
@@ -41,5 +44,6 @@ __all__ = [
     "comm_hook",
     "configure",
     "register",
+    "statistics",
     "status",
 ]

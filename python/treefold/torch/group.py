@@ -5,7 +5,7 @@ is forwarded explicitly. If it were left to the base class, a call would reach g
 deadlock with gloo's thread, which takes the GIL while it holds the lock of its queue (torch 2.15).
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,11 @@ from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from treefold.errors import TreefoldError
-from treefold.runtime.group import Group
-from treefold.torch import collectives, pieces, wrapped
+from treefold.torch import collectives, wrapped
 from treefold.torch.devices import with_current_stream
-from treefold.torch.planned import Members, PlannedCalls
-from treefold.torch.work import OrderedExecutor, Work, spans_of
+from treefold.torch.planned import PlannedCalls, start_on_host
+from treefold.torch.sources import Members
+from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
     *("allgather_coalesced", "all_gather_single_coalesced"),
@@ -27,6 +27,13 @@ _COLLECTIVES = (
     *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
 )
 _POINT_TO_POINT = ("send", "recv", "recv_anysource", "_start_coalescing", "_end_coalescing")
+_MESSAGES = ("send", "recv", "recv_anysource")
+_CALLS = {
+    **{"allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "allgather": "all_gather"},
+    **{"_allgather_base": "all_gather", "_reduce_scatter_base": "reduce_scatter", "alltoall_base": "all_to_all"},
+    **{"alltoall": "all_to_all"},
+}
+"""What statistics call the calls that are passed on, where that is not the wrapped group's name."""
 _SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_set_sequence_number_for_group")
 
 
@@ -58,7 +65,7 @@ class ProcessGroup(dist.ProcessGroup):
         store = dist.PrefixStore("planned/", given.store)
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
         self.planned = PlannedCalls(options, members)
-        self.wrapped = wrapped.wrap(self, given, self.planned.options.wraps)
+        self.wrapped = wrapped.wrap(given, self.planned.options.wraps, self)
         self._executor = OrderedExecutor("treefold")
 
     def getBackendName(self) -> str:
@@ -104,7 +111,7 @@ class ProcessGroup(dist.ProcessGroup):
     def allgather(self, outputs: Any, blocks: Any, *args: Any, **kwargs: Any) -> Any:
         """Gather the blocks of all ranks into a tensor each; it is planned if connections are encrypted."""
         options = _options(c10d.AllgatherOptions, args, kwargs)
-        if options is not None and self.planned.is_encrypted and len(outputs) == len(blocks) == 1:
+        if options is not None and self.planned.encrypts_all and len(outputs) == len(blocks) == 1:
             (results,), (block,) = outputs, blocks
             fits = len(results) == self.size()
             fits = fits and all(each.shape == block.shape and each.dtype == block.dtype for each in results)
@@ -115,8 +122,9 @@ class ProcessGroup(dist.ProcessGroup):
     def barrier(self, *args: Any, **kwargs: Any) -> Any:
         """Wait for all ranks; it is planned if connections are encrypted, and the barrier is not of other devices."""
         options = _options(c10d.BarrierOptions, args, kwargs)
-        if options is not None and self.planned.is_encrypted and _is_on_cpu(options):
-            return self._on_host(options, [], collectives.barrier)
+        if options is not None and self.planned.encrypts_all and _is_on_cpu(options):
+            run = partial(collectives.barrier, self.planned.group)
+            return start_on_host(self._executor, run, [], in_background=_is_async(options))
         return self.pass_on("barrier", *args, **kwargs)
 
     def all_gather_single(self, output: Any, block: Any, *args: Any, **kwargs: Any) -> Any:
@@ -153,7 +161,7 @@ class ProcessGroup(dist.ProcessGroup):
                 if is_on_host and self.planned.takes_any([vector, output], collective="all-to-all"):
                     sizes = collectives.Sizes(list(input_sizes), list(output_sizes))
                     run = partial(self._exchange, output, vector, sizes, forward)
-                    return self._on_host(options, [output], run, vector)
+                    return start_on_host(self._executor, run, [output], [vector], _is_async(options))
             elif (
                 vector.numel() % self.size() == 0
                 and output.numel() == vector.numel()
@@ -163,16 +171,23 @@ class ProcessGroup(dist.ProcessGroup):
         return self.pass_on("alltoall_base", output, vector, output_sizes, input_sizes, *args, **kwargs)
 
     def _exchange(
-        self, output: Any, vector: Any, sizes: collectives.Sizes, forward: Callable[[], Any], group: Group
+        self, output: Any, vector: Any, sizes: collectives.Sizes, forward: Callable[[], Any]
     ) -> Iterator[None]:
         """Tell all ranks the sizes of all blocks, and exchange the blocks by the plan, or forward the call.
 
         All of it begins the operation, as ranks begin operations in the same order.
         """
+        group = self.planned.group
         of_all = collectives.sizes_of_all(group, vector, sizes)
         if self.planned.is_large(int(of_all.sum(axis=1).max()) * vector.element_size()):
-            collectives.exchange(group, output, vector, of_all, sizes)
+            size = vector.element_size() * int(of_all.sum(axis=1).max())
+            end = self.planned.counters.begin("all_to_all", size, size, 0)
+            try:
+                collectives.exchange(group, output, vector, of_all, sizes)
+            finally:
+                end()
         else:
+            self.planned.counters.pass_on("all_to_all", _bytes_of(vector))
             _result(forward())
         yield
 
@@ -182,29 +197,12 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _plan(self, options: Any, collective: str, results: list[Any], *inputs: torch.Tensor, **how: Any) -> Work:
         """Start a planned operation, which leaves its results in tensors; `how` is what its functions are given."""
-        staging, group = self.planned.staging(results[0].device), self.planned.group
-        if staging is None:
-            run = partial(getattr(collectives, collective), **how)
-            return self._on_host(options, results, run, *inputs)
-        call = getattr(pieces, collective)(staging.cut(group), **how)
-        return staging.start(self._executor, call, group, results)
-
-    def _on_host(
-        self, options: Any, results: list[Any], run: Callable[[Group], Iterator[None]], *inputs: torch.Tensor
-    ) -> Work:
-        """Start a planned operation on tensors of the CPU."""
-        group = self.planned.group
-
-        def operation() -> Generator[None, None, list[Any]]:
-            yield from run(group)
-            return results
-
-        spans = spans_of([*results, *inputs])
-        in_background = getattr(options, "asyncOp", True)
-        return self._executor.start(Work("the operation"), operation, in_background, spans)
+        in_background = _is_async(options)
+        return self.planned.start(self._executor, collective, results, *inputs, in_background=in_background, **how)
 
     def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Let the wrapped group run an operation, after the planned ones that were issued before."""
+        self.planned.counters.pass_on(_CALLS.get(name, name), max(map(_bytes_of, args[:2]), default=0))
         call = partial(getattr(self.wrapped, name), *args, **kwargs)
         if self._executor.is_idle:
             return call()
@@ -229,9 +227,21 @@ def _options(kind: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return options if isinstance(options, kind) else None
 
 
+def _is_async(options: Any) -> bool:
+    """Tell whether the caller does not wait; not all options say it."""
+    return bool(getattr(options, "asyncOp", True))
+
+
 def _is_on_cpu(options: Any) -> bool:
     """Tell whether a barrier waits for no other device than the CPU."""
     return not options.device_ids and (options.device is None or options.device.type == "cpu")
+
+
+def _bytes_of(value: Any) -> int:
+    """Return how many bytes a tensor has, or the tensors of a list, which may be a list of lists."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    return sum(map(_bytes_of, value)) if isinstance(value, list | tuple) else 0
 
 
 def _result(handle: Any) -> Any:
@@ -245,6 +255,8 @@ def _forward(name: str, waits_its_turn: bool) -> Callable[..., Any]:
         return self.pass_on(name, *args, **kwargs)
 
     def at_once(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        if name in _MESSAGES:
+            self.planned.counters.pass_on(name, _bytes_of(args[0]))
         return getattr(self.wrapped, name)(*args, **kwargs)
 
     return in_turn if waits_its_turn else at_once

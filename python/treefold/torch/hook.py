@@ -4,20 +4,18 @@ import atexit
 import queue
 import threading
 import weakref
-from collections.abc import Generator
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import torch
 from torch import distributed as dist
 
 from treefold.errors import TreefoldError
-from treefold.torch import collectives, pieces
 from treefold.torch.group import ProcessGroup
-from treefold.torch.planned import Members, PlannedCalls
+from treefold.torch.planned import PlannedCalls
 from treefold.torch.reporting import Status
-from treefold.torch.work import OrderedExecutor, Work, spans_of
+from treefold.torch.sources import Members
+from treefold.torch.work import OrderedExecutor
 
 _TIMEOUT = timedelta(minutes=5)
 _AVERAGE = dist.ReduceOp.RedOpType.AVG
@@ -46,24 +44,10 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch
     if not isinstance(group, ProcessGroup):
         executor, planned = _executor_of(group)
         if planned.takes([buffer], _AVERAGE):
-            return _started(executor, planned, buffer).get_future()
+            how = {"tensors": [buffer], "operator": _AVERAGE, "crossing": planned.crossing}
+            return planned.start(executor, "all_reduce", [buffer], **how).get_future().then(_first)
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
-
-
-def _started(executor: OrderedExecutor, planned: PlannedCalls, buffer: torch.Tensor) -> Work:
-    """Begin to average a bucket."""
-    staging = planned.staging(buffer.device)
-    if staging is not None:
-        call = pieces.all_reduce(staging.cut(planned.group), [buffer], _AVERAGE, planned.crossing)
-        return staging.start(executor, call, planned.group, buffer)
-    work = Work("gradient bucket")
-    return executor.start(work, partial(_average, planned, buffer), in_background=True, spans=spans_of([buffer]))
-
-
-def _average(planned: PlannedCalls, buffer: torch.Tensor) -> Generator[None, None, torch.Tensor]:
-    yield from collectives.all_reduce(planned.group, [buffer], _AVERAGE, planned.crossing)
-    return buffer
 
 
 def _first(done: Any) -> torch.Tensor:

@@ -46,6 +46,8 @@ class Call(NamedTuple):
     """All tensors that it reads or writes."""
     stores: list[tuple[torch.Tensor, torch.Tensor]]
     """Tensors that are not contiguous, and what is to be copied to them in the end."""
+    finish: Callable[[], None] = lambda: None
+    """What is to be done in the end on the stream that copies back."""
 
 
 class Cut(NamedTuple):

@@ -5,44 +5,40 @@ that is staged (`staging.py`), and of a type and operator that gloo has. All ran
 same sizes and types, and rank 0's options count.
 """
 
-import os
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import distributed as dist
 
-from treefold._core import Plan, Topology
-from treefold.environment import unknown_variables, value
+from treefold._core import wire_bytes
+from treefold.environment import unknown_variables
 from treefold.errors import MisfitError, TreefoldError
-from treefold.files.plans import load_plan
-from treefold.networks import topology
-from treefold.probe import discover
-from treefold.probe.settings import BudgetError
-from treefold.rendezvous import Rendezvous, from_store
+from treefold.rendezvous import from_store
 from treefold.rendezvous.meeting import blame, leaving_together
-from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
+from treefold.rendezvous.validation import Schema, exchange, is_amount, is_name
 from treefold.runtime.arrays import WIRE_TYPES, crossing
-from treefold.runtime.connections import Connections
 from treefold.runtime.group import Group
-from treefold.runtime.joining import join
-from treefold.runtime.networks import with_named_ranks, with_only
-from treefold.runtime.rank_mapping import repeated_names
 from treefold.text import visible
+from treefold.torch import collectives, inside, logbook, pieces
 from treefold.torch.collectives import OPERATORS
+from treefold.torch.counting import Counters
 from treefold.torch.crossing import Crossing
 from treefold.torch.devices import STAGED
-from treefold.torch.engine import TorchEngine
+from treefold.torch.forming import Formed, Terms, form
 from treefold.torch.options import TRANSPORTS, Options, chosen
 from treefold.torch.reporting import Status, clear_text, report_once
+from treefold.torch.sources import Members, source_of
 from treefold.torch.staging import Staging
-from treefold.torch.wrapped import backends_of, gloo
+from treefold.torch.statistics import register, unregister
+from treefold.torch.work import OrderedExecutor, Work, in_profile, spans_of
+from treefold.torch.wrapped import backends_of
 
 _REPORT: dict[str, Schema] = {
     "error": str,
+    "name": is_name,
     "plans": bool,
     "discovers": bool,
     "least": is_amount,
@@ -57,27 +53,9 @@ _REPORT: dict[str, Schema] = {
 }
 """The schema of what each rank says of its options before the group forms."""
 _FLOAT_BYTES = 4
+_OF_SITES = ("all-reduce", "broadcast")
+"""The collectives that are planned in groups with several ranks at each site."""
 _SUM = dist.ReduceOp.RedOpType.SUM
-
-
-@dataclass(frozen=True)
-class Members:
-    """The ranks of a process group."""
-
-    store: Any
-    """A store that only these ranks use, and only for this."""
-    rank: int
-    size: int
-    global_ranks: Sequence[int]
-    """Their numbers in the group of all ranks; empty if this is that group."""
-    timeout: timedelta
-    """How long operations wait for other ranks."""
-
-    @property
-    def are_all(self) -> bool:
-        """Tell whether these are all ranks, in their order."""
-        world = dist.get_world_size() if dist.is_initialized() else self.size
-        return world == self.size and list(self.global_ranks) in ([], list(range(self.size)))
 
 
 class PlannedCalls:
@@ -99,42 +77,81 @@ class PlannedCalls:
         self._meeting = from_store(
             members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
         )
-        self.options, self._source, own_error = Options(), None, ""
-        try:
-            self.options = chosen(given)
-            backends = backends_of(self.options.wraps)
-            self._wraps = wraps or " and ".join(sorted(set(backends.values())))
-            self._source = source_of(self.options, members)
-        except TreefoldError as error:
-            own_error = str(error)
-        discovers = self.options.discovers and self._source is None and members.size > 1
-        mine = {"error": own_error, "plans": discovers or self._source is not None, "least": self.options.least_bytes}
-        mine |= {"discovers": discovers}
-        mine |= {"transport": self.options.transport, "adapt": self.options.adapt, "unknown": unknown_variables()}
-        mine |= {"wire": self.options.wire, "feedback": self.options.error_feedback}
-        mine |= {"staging": self.options.staging_bytes}
-        mine |= {"tls": self._meeting._credentials is not None, "address": self._meeting._address or ""}
-        reports = exchange(self._meeting.exchange, mine, _REPORT)
+        reports = exchange(self._meeting.exchange, self._own_report(given, wraps), _REPORT)
         least, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
         self.crossing = Crossing(reports[0]["wire"], reports[0]["feedback"], least)
         self._has_tls, self._rounded_bytes = self._meeting._credentials is not None, least
         self._least_bytes = 1 if self._has_tls else least  # only treefold's own connections encrypt
-        self._group: Group | None = None
-        self._discovers = bool(reports[0]["discovers"])
         self._possible: dict[str, bool] = {}
         self._stagings: dict[torch.device, Staging] = {}
         self._staging_bytes = int(reports[0]["staging"])
-        with leaving_together(self._meeting):
-            self._reason = "" if _is_planned(reports) else _why_nothing(self.options, members)
-            # The ranks join now, because others may wait for something else of this rank when it begins an operation.
-            self._group = None if self._reason else self._joined()
+        formed = self._formed(reports)
+        self._group, self._reason, self.inside = formed.group, formed.reason, formed.inside
+        self.sites, self.at_once = formed.sites, formed.at_once
+        if members.are_all:
+            _worlds[self] = formed
+        self._begin_to_count()
         self._first_plan = None if self._group is None else self._group.plan
         self._report(reports)
+
+    def _own_report(self, given: object, wraps: str | None) -> dict[str, Any]:
+        """Choose this rank's options, and return what the others have to know of them."""
+        self.options, self._source, error = Options(), None, ""
+        try:
+            self.options = chosen(given)
+            logbook.check()
+            backends = backends_of(self.options.wraps)
+            self._wraps = wraps or " and ".join(sorted(set(backends.values())))
+            discovered = None if (world := _world()) is None else world.network
+            self._source = source_of(self.options, self._members, discovered)
+        except TreefoldError as own:
+            error = str(own)
+        discovers = self.options.discovers and self._source is None and self._members.size > 1
+        return {
+            "error": error,
+            "name": self._meeting.name or "",
+            "plans": discovers or self._source is not None,
+            "discovers": discovers,
+            "least": self.options.least_bytes,
+            "transport": self.options.transport,
+            "adapt": self.options.adapt,
+            "wire": self.options.wire,
+            "feedback": self.options.error_feedback,
+            "staging": self.options.staging_bytes,
+            "unknown": unknown_variables(),
+            "tls": self._meeting._credentials is not None,
+            "address": self._meeting._address or "",
+        }
+
+    def _formed(self, reports: Sequence[dict[str, Any]]) -> Formed:
+        """Join the other ranks now, because others may wait for something else of this one when it begins to run."""
+        with leaving_together(self._meeting):
+            if not _is_planned(reports):
+                return Formed(None, _why_nothing(self.options, self._members))
+            agreed = bool(reports[0]["discovers"]), self._transport, self._adapt, self.crossing.wire
+            terms = Terms(self.options, self._source, *agreed, self._wraps if self._is_hook else self.options.wraps)
+            return form(self._meeting, self._members, [each["name"] or None for each in reports], terms, _world())
+
+    def _begin_to_count(self) -> None:
+        """Count what the group does from now on."""
+        members, group, wire = self._members, self._group, self.crossing.wire
+        ranks = list(members.global_ranks) or list(range(members.size))
+        self.counters = Counters(ranks, () if self.sites is None else self.sites.of_rank, self._is_reporter)
+        self._rounds = group is not None and wire is not None and self._crosses_as(group, wire)
+        if group is not None:
+            self.counters.watch(group)
+        register(self.counters)
+        logbook.begin(ranks[members.rank])
 
     @property
     def is_encrypted(self) -> bool:
         """Tell whether planned operations are encrypted."""
         return self._has_tls and not self._reason
+
+    @property
+    def encrypts_all(self) -> bool:
+        """Tell whether barriers and all-gathers with lists are planned, too, so that they are encrypted."""
+        return self.is_encrypted and self.inside is None
 
     @property
     def group(self) -> Group:
@@ -143,16 +160,24 @@ class PlannedCalls:
             raise TreefoldError("the process group is closed; form a new one")
         return self._group
 
+    @property
+    def _is_reporter(self) -> bool:
+        """Tell whether this rank reports for its group, and for all groups between the same sites."""
+        world, ranks = _world(), list(self._members.global_ranks)
+        if self._members.rank or world is None or world.sites is None or not ranks:
+            return self._members.rank == 0
+        return world.sites.inside(ranks[0])[0] == ranks[0]
+
     def _report(self, reports: Sequence[dict[str, Any]]) -> None:
         """Let rank 0 report what is planned, or why nothing is, and which variables are unknown."""
-        is_reporter = self._members.rank == 0
+        is_reporter = self._is_reporter
         for sentence in sorted({sentence for report in reports for sentence in report["unknown"]}):
             report_once(sentence, f"treefold: {visible(sentence)}", is_reporter)
         if self._members.size > 1 or self._members.are_all:
             report_once(self._reason, str(self.status), is_reporter, is_good=not self._reason)
         self._report_clear_text(reports)
         group, wire = self._group, self.crossing.wire
-        if group is not None and wire is not None and not self._crosses_as(group, wire):
+        if group is not None and wire is not None and not self._rounds:
             text = (
                 f"treefold: sums cross lines as they are, not as {wire}: in plans of {group.plan.algorithm} ranks add "
                 "up by themselves; plan with another algorithm"
@@ -164,9 +189,9 @@ class PlannedCalls:
         addresses = {report["address"] for report in reports}
         # An address is unknown only where there are several machines.
         if any(report["tls"] for report in reports) and (len(addresses) > 1 or "" in addresses):
-            has_all = self._group is not None and self._is_possible(self._group, "broadcast")
+            has_all = self._group is not None and self.inside is None and self._is_possible(self._group, "broadcast")
             text = clear_text(self.status, self._is_hook, has_all)
-            report_once(text, text, is_reporter=self._members.rank == 0)
+            report_once(text, text, is_reporter=self._is_reporter)
 
     def _crosses_as(self, group: Group, wire: str) -> bool:
         """Return whether the plan lets numbers cross lines in another type, so that all ranks end alike."""
@@ -189,48 +214,65 @@ class PlannedCalls:
             None if plan is None else self.crossing.wire,
             plan is not None and self.crossing.error_feedback,
             self.is_encrypted,
+            len(self.sites.names) if self.inside is not None and self.sites is not None else None,
+            self.at_once,
         )
 
-    def _joined(self) -> Group:
-        """Join the other ranks, which do the same."""
-        plan = self._source if isinstance(self._source, Plan) else None
-        network = self._source if isinstance(self._source, Topology) else None
-        if self._discovers:
-            network = self._discovered()
-        named = _named(network, self._meeting)
-        timeout_s, wire = self._members.timeout.total_seconds(), self.crossing.wire
-        if self._transport == "torch":
-            connections = Connections(silence_s=timeout_s)
-            return join(self._meeting, plan, named, connections=connections, engine=self._engine, wire=wire)
-        connections = Connections(operation_s=timeout_s)
-        return join(self._meeting, plan, named, connections=connections, adapt=self._adapt, wire=wire)
+    def start(
+        self,
+        executor: OrderedExecutor,
+        collective: str,
+        results: list[Any],
+        *inputs: torch.Tensor,
+        in_background: bool = True,
+        **how: Any,
+    ) -> Work:
+        """Start a planned operation.
 
-    def _discovered(self) -> Topology:
-        """Measure the network together with the other ranks, or use what they measured before; rank 0 tells of it."""
+        Args:
+            executor: What runs the operations of the process group.
+            collective: A function of `collectives`, which `pieces` has, too.
+            results: The tensors in which it leaves its results.
+            inputs: The other tensors that it reads.
+            in_background: Whether the caller does not wait for it.
+            how: The function's arguments but the group.
 
-        def say(line: str) -> None:
-            report_once(line, f"treefold: {line}", is_reporter=self._members.rank == 0, is_good=True)
+        """
+        staging, group = self.staging(results[0].device), self.group
+        end = self._count(collective, max(results, inputs, key=_size), how.get("operator"))
+        with in_profile(collective) as in_range:
+            if staging is None:
+                run = partial(self._on_host(collective), group, **how)
+                return in_range(start_on_host(executor, run, results, inputs, in_background, end))
+            if self.inside is None:
+                call = getattr(pieces, collective)(staging.cut(group), **how)
+                return in_range(staging.start(executor, call, group, results, end))
+            with staging.aside([*results, *inputs]):
+                call = getattr(inside, f"staged_{collective}")(self.inside, staging.cut(group), **how)
+                return in_range(staging.start(executor, call, group, results, end))
 
-        options = self.options
-        try:
-            network = discover(self._meeting, options.discovered_file, options.probe, say, say)
-        except BudgetError as error:
-            option = "probe_seconds" if error.setting == "seconds" else "probe_bytes"
-            raise TreefoldError(f"{error.problem}; allow more {option} (TREEFOLD_{option.upper()})") from None
-        if self._members.are_all:
-            _of_all_ranks[self] = network
-        return network
+    def _count(self, collective: str, vector: Sequence[torch.Tensor], operator: Any) -> Callable[[], None]:
+        """Count a call on a whole vector, which may be several tensors; return what is to be called when it is over."""
+        wires = [self.crossing.wire_of(each, operator) if self._rounds else None for each in vector]
+        crossing = sum(
+            each.nbytes if wire is None else wire_bytes(wire, each.numel())
+            for each, wire in zip(vector, wires, strict=True)
+        )
+        name, size = collective.removesuffix("_list"), _size(vector)
+        if self.inside is None:
+            return self.counters.begin(name, size, crossing, 0)
+        return self.counters.begin(name, size, crossing // self.inside.size, size)
 
-    def _engine(self, worker_of_rank: list[int]) -> TorchEngine:
-        members = self._members
-        store = dist.PrefixStore("messages/", members.store)
-        return TorchEngine(gloo(store, members.rank, members.size, members.timeout), worker_of_rank, store)
+    def _on_host(self, collective: str) -> Callable[..., Iterator[None]]:
+        """Return the function of a group that runs a collective on tensors of the CPU."""
+        if self.inside is None:
+            return getattr(collectives, collective)
+        return partial(getattr(inside, collective), self.inside)
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective on these tensors is planned; the answer is the same on all ranks."""
-        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         is_full = all(tensor.numel() > 0 for tensor in tensors)
-        return is_full and self.is_large(total) and self.takes_any(tensors, operator, collective)
+        return is_full and self.is_large(_size(tensors)) and self.takes_any(tensors, operator, collective)
 
     def is_large(self, size_bytes: int) -> bool:
         """Return whether vectors of this size are planned."""
@@ -239,6 +281,8 @@ class PlannedCalls:
     def takes_any(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective on such tensors is planned if they are large; some may be empty."""
         if self._reason or operator not in OPERATORS:
+            return False
+        if self.inside is not None and collective not in _OF_SITES:
             return False
         types, device = OPERATORS[operator][1], tensors[0].device
         if not all(_is_plain(each) and each.dtype in types and each.device == device for each in tensors):
@@ -260,7 +304,7 @@ class PlannedCalls:
 
     def _report_device(self, device: torch.device, reason: str) -> None:
         text = f"treefold passes {device.type.upper()} tensors on to {self._wraps}: {reason}"
-        report_once(device.type + reason, text, is_reporter=self._members.rank == 0)
+        report_once(device.type + reason, text, is_reporter=self._is_reporter)
 
     def staging(self, device: torch.device) -> Staging | None:
         """Return what copies tensors of a device; None for those on the host."""
@@ -282,14 +326,50 @@ class PlannedCalls:
 
     def close(self) -> None:
         """Leave the group."""
-        _of_all_ranks.pop(self, None)
+        _worlds.pop(self, None)
+        unregister(self.counters)
         group, self._group, self._reason = self._group, None, "the process group is closed; form a new one"
         if group is not None:
             group.close()
 
 
-_of_all_ranks: "weakref.WeakKeyDictionary[PlannedCalls, Topology]" = weakref.WeakKeyDictionary()
-"""The network that a group of all ranks has discovered, of which other groups use their part."""
+_worlds: "weakref.WeakKeyDictionary[PlannedCalls, Formed]" = weakref.WeakKeyDictionary()
+"""What groups of all ranks have formed: other groups use their part of the network, and the names of sites."""
+
+
+def _world() -> Formed | None:
+    """Return what the group of all ranks has formed, if it has."""
+    return next(reversed(list(_worlds.values())), None)
+
+
+def start_on_host(
+    executor: OrderedExecutor,
+    run: Callable[[], Iterator[None]],
+    results: list[Any],
+    inputs: Sequence[torch.Tensor] = (),
+    in_background: bool = True,
+    end: Callable[[], None] = lambda: None,
+) -> Work:
+    """Start a planned operation on tensors of the CPU.
+
+    Args:
+        executor: What runs the operations of the process group.
+        run: A function whose generator begins the operation up to a yield, and waits for its end behind it.
+        results: The tensors in which it leaves its results.
+        inputs: The other tensors that it reads.
+        in_background: Whether the caller does not wait for it.
+        end: A function that is called when it is over.
+
+    """
+
+    def operation() -> Generator[None, None, list[Any]]:
+        try:
+            yield from run()
+        finally:
+            end()
+        return results
+
+    return executor.start(Work("the operation"), operation, in_background, spans_of([*results, *inputs]))
 
 
 def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
@@ -322,52 +402,11 @@ def _why_nothing(options: Options, members: Members) -> str:
     )
 
 
+def _size(tensors: Sequence[torch.Tensor]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Return whether a tensor holds plain numbers in memory."""
     is_lazy = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
     return tensor.layout == torch.strided and not is_lazy
-
-
-def source_of(options: Options, members: Members) -> Plan | Topology | None:
-    """Return the plan or the topology of a process group; None if everything is passed on."""
-    if members.size == 1:
-        return None
-    if options.plan is not None:
-        return _plan_for(options.plan, members)
-    network = next(iter(_of_all_ranks.values()), None) if options.discovers else options.topology
-    return None if network is None else _topology_for(network, members)
-
-
-def _plan_for(source: Plan | str | os.PathLike[str], members: Members) -> Plan | None:
-    plan = source if isinstance(source, Plan) else load_plan(source)
-    if not members.are_all:
-        return None
-    if plan.topology.ranks != members.size:
-        raise TreefoldError(
-            f"the plan is for {plan.topology.ranks} ranks, the process group has {members.size}; make one for "
-            f"{members.size}, or give the topology (TREEFOLD_TOPOLOGY) instead of a plan"
-        )
-    return plan
-
-
-def _topology_for(source: Topology | str | os.PathLike[str], members: Members) -> Topology:
-    network = source if isinstance(source, Topology) else topology(source)
-    if value("TREEFOLD_NAME"):
-        return network
-    ours = list(members.global_ranks) or list(range(members.size))
-    if max(ours) >= network.ranks or (members.are_all and members.size != network.ranks):
-        raise TreefoldError(
-            f"topology '{network.name}' has {network.ranks} ranks, the process group has {members.size}; give one "
-            "with a rank for every process, or name every process's accelerator with TREEFOLD_NAME"
-        )
-    return with_only(network, ours)
-
-
-def _named(network: Topology | None, meeting: Rendezvous) -> Topology | None:
-    """Return the network with the group's accelerators as its ranks if every worker has a name."""
-    names = read_names(meeting.exchange((meeting.name or "").encode()))
-    if network is None:
-        return None
-    if None in names or set(names) - set(network.accelerator_names) or repeated_names(names):
-        return network  # `join` says which names do not fit
-    return with_named_ranks(network, names)

@@ -27,6 +27,8 @@ class Status(NamedTuple):
         wire: The type in which sums of float32 and bfloat16 cross lines; None if they cross as they are.
         error_feedback: Whether what this takes from tensors is kept.
         encrypted: Whether the plan's messages are encrypted (TREEFOLD_TLS); what is passed on never is.
+        sites: How many sites the group has if several of its ranks are at each; else None.
+        at_once: How many groups between the same sites run at once, each with its part of their links.
 
     Example:
         >>> from treefold.torch import Status
@@ -46,6 +48,8 @@ class Status(NamedTuple):
     wire: str | None = None
     error_feedback: bool = False
     encrypted: bool = False
+    sites: int | None = None
+    at_once: int = 1
 
     def __str__(self) -> str:
         if self.algorithm is None:
@@ -54,10 +58,13 @@ class Status(NamedTuple):
         crosses = "" if self.wire is None else f", sums across lines as {self.wire}"
         crosses += " with error feedback" if self.error_feedback else ""
         sizes = f"{format_size(self.least_bytes)} or more" if self.least_bytes > 1 else "any size"
+        ranks = f"{self.ranks} ranks" if self.sites is None else f"{self.sites} sites of {self.at_once} ranks"
+        if self.sites is None and self.at_once > 1:
+            ranks += f", one of {self.at_once} groups at once"
         over, clear = (f"{self.transport} with TLS", ", unencrypted") if self.encrypted else (self.transport, "")
         return (
             f"treefold plans tensors of {sizes} with {self.algorithm} on network '{self.network}' "
-            f"({self.ranks} ranks), over {over}{follows.get(self.adapt, '')}{crosses}; all else goes to "
+            f"({ranks}), over {over}{follows.get(self.adapt, '')}{crosses}; all else goes to "
             f"{self.wraps}{clear}"
         )
 
@@ -79,7 +86,9 @@ def clear_text(status: Status, is_hook: bool, has_all: bool) -> str:
         )
     if is_hook or not has_all:
         only, remedy = "gradients of the communication hook", "name the backend treefold"
-        if not is_hook:
+        if not is_hook and status.sites is not None:
+            only, remedy = "all_reduce and broadcast between sites", "make groups of one rank at each site"
+        elif not is_hook:
             only, remedy = f"all_reduce and barrier in plans of {status.algorithm}", "plan with another algorithm"
         return (
             f"treefold: TREEFOLD_TLS encrypts only {only}; {status.wraps} carries all else in clear text, broadcasts "

@@ -13,7 +13,8 @@ a call that shares memory with an earlier one waits until that one is over.
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -46,12 +47,14 @@ class _Begun:
     """A call that is under way."""
 
     call: Call
+    end: Callable[[], None]
+    """Is called when it is over."""
     spans: list[Span]
     ready: Event
     """Behind what the caller's stream had in it at the call."""
     after: list["_Begun"]
     """Earlier calls that share memory with it."""
-    is_over: bool = False
+    over: threading.Event = field(default_factory=threading.Event)
     errors: list[Exception] = field(default_factory=list)
 
 
@@ -102,7 +105,7 @@ class Staging:
 
         """
         self.device, self._plan, self._piece_bytes = device, plan, most_bytes // BUFFERS
-        self._to_host, self._to_device = device.stream(), device.stream()
+        self._to_host, self._to_device, self._aside = device.stream(), device.stream(), device.stream()
         self._free: list[_Buffer] = []
         self._count = 0
         self._waiting: deque[_Part] = deque()
@@ -114,10 +117,19 @@ class Staging:
         """Return how calls are cut."""
         return Cut(self.device, group, self._plan, self._piece_bytes)
 
-    def start(self, executor: OrderedExecutor, call: Call, group: Group, results: Any) -> Work:
-        """Begin a call on the caller's current stream, behind the earlier ones; return its handle."""
+    def start(self, executor: OrderedExecutor, call: Call, group: Group, results: Any, end: Callable[[], None]) -> Work:
+        """Begin a call on the caller's current stream, behind the earlier ones; return its handle.
+
+        Args:
+            executor: What runs the operations of the process group.
+            call: The call.
+            group: The treefold group.
+            results: The tensors that hold the results in the end.
+            end: A function that is called when the call is over.
+
+        """
         work = StagedWork(_NAME, self.device, partial(self.device.on, self._to_device))
-        begun = self._begun(call)
+        begun = self._begun(call, end)
         parts = [_Part(begun, piece) for piece in call.pieces]
         with self._lock:
             if executor.is_own_thread:  # where buffers may be full of pieces that this thread would have to end
@@ -128,24 +140,38 @@ class Staging:
         self._fetch()
         for part in parts[:-1]:
             executor.start(Work(_NAME), partial(self._operation, part, group), True, [])
-        executor.start(work, partial(self._last, parts[-1], group, work, results), True, [])
+        executor.start(work, partial(self._last, begun, parts[-1:], group, work, results), True, [])
         return work
 
-    def _begun(self, call: Call) -> _Begun:
+    @contextmanager
+    def aside(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        """Make a stream beside the caller's the current one, behind the caller's and all calls on these tensors."""
+        spans, ready = spans_of(tensors), self.device.record(self.device.current())
+        with self._lock:
+            earlier = [each for each in self._under_way if overlap(each.spans, spans)]
+        for each in earlier:
+            each.over.wait()
+        self.device.wait(self._aside, ready)
+        for tensor in tensors:
+            self.device.keep(tensor, self._aside)
+        with self.device.on(self._aside):
+            yield
+
+    def _begun(self, call: Call, end: Callable[[], None]) -> _Begun:
         for tensor in call.uses:
             for stream in (self._to_host, self._to_device):
                 self.device.keep(tensor, stream)
         spans, ready = spans_of(call.uses), self.device.record(self.device.current())
         with self._lock:
-            self._under_way = [each for each in self._under_way if not each.is_over]
-            begun = _Begun(call, spans, ready, [each for each in self._under_way if overlap(each.spans, spans)])
+            self._under_way = [each for each in self._under_way if not each.over.is_set()]
+            begun = _Begun(call, end, spans, ready, [each for each in self._under_way if overlap(each.spans, spans)])
             self._under_way.append(begun)
         return begun
 
     def _fetch(self) -> None:
         """Put the copies of waiting pieces into the stream, as far as buffers are free."""
         with self._lock:
-            while self._waiting and all(each.is_over for each in self._waiting[0].begun.after):
+            while self._waiting and all(each.over.is_set() for each in self._waiting[0].begun.after):
                 if (buffer := self._buffer()) is None:
                     return
                 self._fill(self._waiting.popleft(), buffer)
@@ -212,20 +238,30 @@ class Staging:
                 self._waiting.remove(part)
         self._fetch()
 
-    def _last(self, part: _Part, group: Group, work: StagedWork, results: Any) -> Iterator[None]:
-        """Run the last piece of a call, and end the call; return its results."""
-        begun = part.begun
+    def _last(
+        self, begun: _Begun, last: Sequence[_Part], group: Group, work: StagedWork, results: Any
+    ) -> Iterator[None]:
+        """Run the last piece of a call if it has any, and end the call; return its results."""
         try:
-            yield from self._operation(part, group)
+            if not last:
+                yield
+            for part in last:
+                yield from self._operation(part, group)
             if begun.errors:
                 raise begun.errors[0]
             for tensor, dense in begun.call.stores:
                 self.device.copy(tensor.detach(), dense, self._to_device)
+            self.device.wait(self._to_device, begun.ready)
+            with self.device.on(self._to_device):
+                begun.call.finish()
             work.event = self.device.record(self._to_device)
         finally:
-            begun.is_over = True
             # Later calls on the same memory read what this one wrote.
-            self.device.wait(self._to_host, self.device.record(self._to_device))
+            written = self.device.record(self._to_device)
+            for stream in (self._to_host, self._aside):
+                self.device.wait(stream, written)
+            begun.over.set()
+            begun.end()
             self._fetch()
         return results
 

@@ -3,7 +3,7 @@
 import concurrent.futures
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -104,6 +104,26 @@ class Work(dist.Work):
         if torch._C._current_graph_task_id() != _NO_BACKWARD_PASS:
             torch.autograd.Variable._execution_engine.queue_callback(self.wait)
         return self._future
+
+
+@contextmanager
+def in_profile(name: str) -> Iterator[Callable[[Work], Work]]:
+    """Let the PyTorch profiler, if it runs, see an operation by name: from here until the handle's end.
+
+    Yields:
+        What is given the handle, and returns it.
+
+    """
+    if not torch.autograd._profiler_enabled():
+        yield lambda work: work
+        return
+    with torch.profiler.record_function(f"treefold::{name}") as seen:
+
+        def until_end(work: Work) -> Work:
+            seen._call_end_callbacks_on_future(work._future)
+            return work
+
+        yield until_end
 
 
 class OrderedExecutor:

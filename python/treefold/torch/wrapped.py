@@ -10,6 +10,7 @@ from torch.distributed import distributed_c10d as c10d
 from treefold.errors import TreefoldError
 from treefold.rendezvous.identity import listening_address
 from treefold.torch.engine import gloo_on
+from treefold.torch.sources import Members
 
 
 def backends_of(wraps: str | None) -> dict[str, str]:
@@ -54,18 +55,26 @@ def _plugin(name: str) -> Any:
     return c10d.Backend._plugins[name.upper()]
 
 
-def wrap(group: Any, given: Any, wraps: str | None) -> Any:
-    """Return a plain process group for the ranks of `given`; its backends are registered in `group`, too."""
+def wrap(given: Any, wraps: str | None, *also: Any) -> Any:
+    """Return a plain process group for the ranks of `given`; its backends are registered in the groups `also`, too."""
     plain = dist.ProcessGroup(given.store, given.group_rank, given.group_size)
     made: dict[str, Any] = {}
     for device, name in backends_of(wraps).items():
         if name not in made:
             made[name] = _backend(name, given)
         kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
-        for each in (plain, group):
+        for each in (plain, *also):
             each._set_default_backend(kind)
             each._register_backend(torch.device(device), kind, made[name])
     return plain
+
+
+def describe(members: Members) -> Any:
+    """Return torch's description of a group of these ranks."""
+    given = c10d._DistributedBackendOptions()
+    given.store, given.group_rank, given.group_size = members.store, members.rank, members.size
+    given.timeout, given.global_ranks_in_group = members.timeout, list(members.global_ranks)
+    return given
 
 
 def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:

@@ -279,6 +279,12 @@ impl Mesh {
         py.detach(|| self.locked().mesh.link_usage(moments)).into_iter().map(LinkUsage::of).collect()
     }
 
+    /// The bytes that have left for all peers in all operations.
+    #[getter]
+    fn sent_bytes(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.locked().mesh.sent_bytes())
+    }
+
     /// The fault with which operations end: a rank is gone, or a connection is cut that plans still use.
     #[getter]
     fn failure(&self, py: Python<'_>) -> Option<Fault> {

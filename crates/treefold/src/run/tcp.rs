@@ -136,6 +136,8 @@ pub struct Mesh {
     streams: Vec<usize>,
     /// When usage was counted last.
     counted_at: Option<Instant>,
+    /// The bytes that left over connections that are no more.
+    sent_before: u64,
 }
 
 impl Mesh {
@@ -206,6 +208,12 @@ impl Mesh {
                 Some(LinkUsage { rank, bytes, seconds: Seconds::known(time.as_secs_f64()), course })
             });
         usages.collect()
+    }
+
+    /// Returns the bytes that have left for all peers in all operations.
+    pub fn sent_bytes(&self) -> u64 {
+        let now: u64 = self.connections.iter().flatten().map(|connection| connection.usage.written()).sum();
+        self.sent_before + now
     }
 
     /// Returns the failure with which operations end; `None` while they can run.

@@ -131,6 +131,34 @@ impl Topology {
         self.rebuilt(Node::clone, scaled, self.shape.clone())
     }
 
+    /// Returns the network as each of some groups of ranks has it that use it at once: with its part of every
+    /// bandwidth, also of what links share.
+    ///
+    /// # Errors
+    /// If there is no group, or so many that nothing is left of a bandwidth.
+    ///
+    /// ```
+    /// use treefold::topology::from_spec;
+    ///
+    /// let ring = from_spec("ring:4", None, None)?;
+    /// let part = ring.divided_among(8)?;
+    /// let [rate, whole] = [&part, &ring].map(|network| network.links()[1].bandwidth.bytes_per_second());
+    /// assert_eq!(rate, whole / 8.0);
+    /// # Ok::<(), treefold::error::Error>(())
+    /// ```
+    pub fn divided_among(&self, groups: u32) -> Result<Self> {
+        if groups == 0 {
+            bail!("a network is divided among at least one group, got 0");
+        }
+        let mut whole = self.clone();
+        whole.scale_shared(&vec![1.0 / f64::from(groups); self.shared().len()]);
+        let divided = |link: &Link| {
+            let bandwidth = Bandwidth::new(link.bandwidth.bytes_per_second() / f64::from(groups))?;
+            Ok(Some(Link { bandwidth, ..link.clone() }))
+        };
+        whole.rebuilt(Node::clone, divided, self.shape.clone())
+    }
+
     /// Returns the network with so many seconds added to the latencies of all links from one node to another, and
     /// perhaps to those of the links back. A latency that would be negative becomes 0.
     ///

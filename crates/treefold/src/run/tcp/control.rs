@@ -169,8 +169,9 @@ impl Mesh {
             ControlMessage::Cut { rank, life, cause } => {
                 self.faults.cut(rank, origin, life, &cause);
                 // The connection that came back may be there already.
-                if rank == self.rank {
-                    self.connections[origin].take_if(|connection| connection.life <= life);
+                let is_this = |connection: &Connection| rank == self.rank && connection.life <= life;
+                if self.connections[origin].as_ref().is_some_and(is_this) {
+                    self.take_connection(origin);
                 }
                 return self.check_faults();
             }
@@ -210,7 +211,7 @@ impl Mesh {
 
     /// Closes a connection that does not work any more, and reports why.
     pub(super) fn close_broken(&mut self, peer: NodeId, error: &io::Error, needed: bool) -> Result<(), Failure> {
-        let Some(Connection { left, life, .. }) = self.connections[peer].take() else { return Ok(()) };
+        let Some(Connection { left, life, .. }) = self.take_connection(peer) else { return Ok(()) };
         self.left[peer] = left;
         let dead_end = [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable];
         if left {
@@ -223,6 +224,13 @@ impl Mesh {
             return self.report_cut(peer, life, error.to_string(), needed);
         }
         self.report_gone(peer, format!("is gone: its connection broke: {error}"))
+    }
+
+    /// Takes a connection that is no more, and remembers how much left over it.
+    pub(super) fn take_connection(&mut self, peer: NodeId) -> Option<Connection> {
+        let connection = self.connections[peer].take()?;
+        self.sent_before += connection.usage.written();
+        Some(connection)
     }
 
     fn report_gone(&mut self, rank: NodeId, cause: String) -> Result<(), Failure> {

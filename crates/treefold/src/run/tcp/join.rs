@@ -105,6 +105,7 @@ impl Mesh {
             callers: Vec::new(),
             streams: vec![1; count],
             counted_at: None,
+            sent_before: 0,
         })
     }
 

@@ -182,6 +182,7 @@ impl Mesh {
         }
         missing.into_iter().for_each(|frame| connection.queue(frame));
         connection.wake();
+        self.take_connection(rank);
         self.connections[rank] = Some(connection);
     }
 }

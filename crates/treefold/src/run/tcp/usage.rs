@@ -92,6 +92,11 @@ impl Usage {
         self.mark(Instant::now());
     }
 
+    /// Returns the bytes that have left in all operations.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
     fn mark(&mut self, at: Instant) {
         let now = self.since.zip(self.last).map_or(Duration::ZERO, |(since, last)| last.at - since.at);
         self.course.add(Mark { at, written: self.written, waited: self.time + now });
