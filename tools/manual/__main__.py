@@ -22,6 +22,7 @@ SECTIONS: dict[str, Section] = {
         ("For network operators", "guides/network-operator.md"),
         ("Which link to upgrade", "guides/explain.md"),
         ("For PyTorch users", "guides/pytorch.md"),
+        ("Train across sites", "guides/sites.md"),
         ("For researchers", "guides/researcher.md"),
         ("See what a plan does", "guides/view.md"),
         ("Run on machines", "guides/run.md"),

@@ -12,7 +12,7 @@ from treefold.bounds import collective_bounds_of
 from treefold.torch.counting import Count, Counters
 
 _MOST_CLOSED = 64
-"""Of so many closed groups the counts are kept."""
+"""How many closed groups have their counts kept."""
 _COLLECTIVES = {
     "all_reduce": "all-reduce",
     "broadcast": "broadcast",
