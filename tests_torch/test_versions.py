@@ -63,7 +63,7 @@ def test_who_does_not_import_the_backend_has_it_where_torch_finds_it():
 
 
 def test_two_threads_may_connect_at_a_time(monkeypatch, capfd):
-    """As with a gloo that prints: standard output is back when both are done, whoever is done first."""
+    """Standard output is back when both are done, whoever is done first."""
     monkeypatch.setattr(versions, "has", lambda _: False)
     first, second = versions.quiet_gloo(), versions.quiet_gloo()
     for enter_or_leave in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
