@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -79,6 +81,13 @@ def test_backends_of_torch_are_known_by_name(monkeypatch):
     monkeypatch.setattr(wrapped, "_is_here", lambda device: True)
     assert wrapped.backends_of("nccl") == {"cuda": "nccl"}
     assert wrapped.backends_of("cpu:gloo,cuda:nccl") == {"cpu": "gloo", "cuda": "nccl"}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="nccl would be made, and wait for other ranks")
+def test_nccl_is_made_by_hand_up_to_the_missing_gpu():
+    given = {"store": dist.HashStore(), "group_rank": 0, "group_size": 1, "timeout": timedelta(seconds=5)}
+    with pytest.raises(ValueError, match="no GPUs found"):
+        versions._nccl(SimpleNamespace(**given, group_id="0", global_ranks_in_group=[0]))
 
 
 def four_arguments(store: object, rank: int, size: int, timeout: object) -> object:
