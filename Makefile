@@ -19,6 +19,10 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 THREADS := $(shell echo $$(( 2 * $(CORES) )))
 WORKERS := $(shell echo $$(( $(CORES) + 2 )))
 
+# Of `make test-torch`: a version of PyTorch, such as 2.10, instead of the newest; it has an environment of its own.
+TORCH ?=
+TORCH_ENV := .venv-torch$(if $(TORCH),-$(TORCH))
+
 # Of `make fuzz` and `make fuzz-core`: for how long, from which seed, in how many processes, and which targets.
 FOR ?= 10m
 SEED ?= 1
@@ -60,9 +64,11 @@ test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4p
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi $(if $(CI),--reinstall-package treefold)
 	.venv-mpi/bin/pytest tests_mpi
 
-test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch.
-	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
-	.venv-torch/bin/pytest tests_torch
+# An older torch comes after all else, as the versions in pyproject.toml, which uv then has to ignore, name the newest.
+test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch, or TORCH=2.10 beside it.
+	@UV_PROJECT_ENVIRONMENT=$(TORCH_ENV) "$(UV)" sync --quiet $(if $(TORCH),--inexact,--extra torch) $(if $(CI),--reinstall-package treefold)
+	@$(if $(TORCH),"$(UV)" pip install --quiet --no-config --python $(TORCH_ENV) 'torch==$(TORCH).*')
+	$(TORCH_ENV)/bin/pytest tests_torch
 
 test-view: setup ## The page of `treefold view` in a real browser; installs Chromium, and playwright into .venv-view.
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }

@@ -213,6 +213,22 @@ def test_the_page_on_json_has_the_keys_of_winners():
     assert f"## treefold {json_keys.WINNERS}" in json_keys.page()
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", 'torch = ["torch>={}"]'),
+        ("docs/install.md", "PyTorch {} or newer"),
+        ("docs/torch.md", "PyTorch {} and newer work"),
+        ("CONTRIBUTING.md", "TORCH={}`"),
+        ("Makefile", "TORCH={} "),
+    ],
+)
+def test_the_oldest_torch_is_the_same_everywhere(file, text):
+    code = (ROOT / "python" / "treefold" / "torch" / "versions.py").read_text(encoding="utf-8")
+    [oldest] = re.findall(r"^OLDEST_TORCH = \((\d+), (\d+)\)$", code, re.MULTILINE)
+    assert text.format(".".join(oldest)) in (ROOT / file).read_text(encoding="utf-8")
+
+
 def test_dead_links_of_the_site_are_found(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "index.html").write_text('<h1 id="here">x</h1>', encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests"))  # behind this folder, which has a conftest.py, too
 import pages  # noqa: E402
 
 GUIDE = ROOT / "docs" / "guides" / "pytorch.md"

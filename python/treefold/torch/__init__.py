@@ -1,8 +1,8 @@
 """PyTorch: the backend `treefold` of torch.distributed, and a communication hook for DDP.
 
 `dist.init_process_group("treefold")` (or `"cpu:treefold"`) gives process groups that run collectives of tensors of
-4 KiB or more (`least_bytes`) by a plan for the network at hand. PyTorch 2.15 and later find the backend by themselves.
-With 2.14, the oldest that works, `import treefold.torch` first.
+4 KiB or more (`least_bytes`) by a plan for the network at hand. PyTorch 2.14 and later find the backend by themselves.
+With older versions, of which 2.10 is the oldest that works, `import treefold.torch` first.
 
 The planned calls are `all_reduce`, `all_reduce_coalesced`, `broadcast`, `reduce`, `all_gather_into_tensor`,
 `reduce_scatter_tensor`, and `all_to_all_single`. The groups pass everything else,

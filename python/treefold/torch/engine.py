@@ -21,6 +21,7 @@ from treefold.runtime.engine import Completion, silence
 from treefold.runtime.faults import RankLostError
 from treefold.runtime.transport import Bytes
 from treefold.torch.aborts import AbortMessages
+from treefold.torch.versions import quiet_gloo
 
 _BLAME_TIMEOUT = timedelta(seconds=3)
 """How long a missed rank has to record that it misses another one itself."""
@@ -160,4 +161,5 @@ def gloo_on(device: Any, store: Any, rank: int, size: int, timeout: timedelta) -
     options = dist.ProcessGroupGloo._Options()
     options._devices = [device]
     options._timeout = timeout
-    return dist.ProcessGroupGloo(store, rank, size, options)
+    with quiet_gloo():
+        return dist.ProcessGroupGloo(store, rank, size, options)

@@ -22,7 +22,7 @@ from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
     *("allgather_coalesced", "all_gather_single_coalesced"),
-    *("allgather_into_tensor_coalesced", "allreduce_sparse", "alltoall"),
+    *("allgather_into_tensor_coalesced", "alltoall"),
     *("gather", "gather_into_tensor", "gather_single", "monitored_barrier", "scatter"),
     *("reduce_scatter", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
 )
@@ -34,7 +34,7 @@ _CALLS = {
     **{"alltoall": "all_to_all"},
 }
 """What statistics call the calls that are passed on, where that is not the wrapped group's name."""
-_SETTINGS = ("set_timeout", "_set_default_timeout", "_add_ephemeral_timeout", "_set_sequence_number_for_group")
+_SETTINGS = ("set_timeout", "_add_ephemeral_timeout", "_set_sequence_number_for_group")
 
 
 class ProcessGroup(dist.ProcessGroup):
@@ -263,9 +263,8 @@ def _forward(name: str, waits_its_turn: bool) -> Callable[..., Any]:
 
 
 for _names, _waits in ((_COLLECTIVES, True), (_POINT_TO_POINT, False), (_SETTINGS, False)):
-    for _name in _names:
-        if hasattr(dist.ProcessGroup, _name):
-            setattr(ProcessGroup, _name, _forward(_name, _waits))
+    for _name in _names:  # some of them only some versions of torch have; the others never call them
+        setattr(ProcessGroup, _name, _forward(_name, _waits))
 
 
 def _create(given: Any, options: object) -> ProcessGroup:
@@ -278,7 +277,7 @@ def _create(given: Any, options: object) -> ProcessGroup:
 def register() -> None:
     """Make the backend known to torch.distributed; harmless when called again.
 
-    `import treefold.torch` calls it, which PyTorch 2.15 and later do by themselves.
+    `import treefold.torch` calls it, which PyTorch 2.14 and later do by themselves.
 
     Example:
         >>> import torch.distributed as dist

@@ -1,5 +1,6 @@
 """The process group that a treefold group wraps: a plain one of torch, over gloo or other backends that torch knows."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from treefold.errors import TreefoldError
 from treefold.rendezvous.identity import listening_address
+from treefold.torch import versions
 from treefold.torch.engine import gloo_on
 from treefold.torch.sources import Members
 
@@ -31,7 +33,7 @@ def backends_of(wraps: str | None) -> dict[str, str]:
         devices = c10d.Backend.backend_capability.get(wraps, ["cpu"])
         names = dict.fromkeys([device for device in devices if _is_here(device)] or devices, wraps)
     for device, name in names.items():
-        _plugin(name)
+        _maker(name)
         if not _is_here(device):
             raise TreefoldError(
                 f"backend '{name}' cannot be wrapped for {device} tensors: torch finds no such device here; wrap gloo "
@@ -46,13 +48,19 @@ def _is_here(device: str) -> bool:
     return device in ("cpu", here.type if here is not None else "cpu")
 
 
-def _plugin(name: str) -> Any:
-    """Return torch's record of how a backend is made."""
-    getattr(c10d.Backend, "_ensure_backend_registered", lambda _: None)(name)
-    if name == "treefold" or name.upper() not in c10d.Backend._plugins:
-        known = ", ".join(sorted(c10d.Backend.backend_type_map.keys() - {"treefold", "undefined"}))
+def _maker(name: str) -> Callable[[Any], Any]:
+    """Return what makes a backend from torch's description of a group."""
+    if (maker := _makers(name)) is None:
+        known = ", ".join(sorted(each for each in c10d.Backend.backend_type_map if _makers(each) is not None))
         raise TreefoldError(f"backend '{name}' cannot be wrapped; known are {known}")
-    return c10d.Backend._plugins[name.upper()]
+    return maker
+
+
+def _makers(name: str) -> Callable[[Any], Any] | None:
+    """Return what makes a backend; None if there is no such backend that can be wrapped."""
+    if name == "gloo":
+        return lambda given: gloo(given.store, given.group_rank, given.group_size, given.timeout)
+    return None if name == "treefold" else versions.maker(name)
 
 
 def wrap(given: Any, wraps: str | None, *also: Any) -> Any:
@@ -74,6 +82,7 @@ def describe(members: Members) -> Any:
     given = c10d._DistributedBackendOptions()
     given.store, given.group_rank, given.group_size = members.store, members.rank, members.size
     given.timeout, given.global_ranks_in_group = members.timeout, list(members.global_ranks)
+    given.group_id = "inside"
     return given
 
 
@@ -85,21 +94,17 @@ def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 
     """
     if (address := listening_address(None)) is None:
-        return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        with versions.quiet_gloo():
+            return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
     device = dist.ProcessGroupGloo.create_device(hostname=address)
     return gloo_on(device, store, rank, size, timeout)
 
 
 def _backend(name: str, given: Any) -> Any:
     """Return a new backend of torch for the ranks of `given`."""
-    store = dist.PrefixStore(f"wrapped/{name}/", given.store)
-    if name == "gloo":
-        return gloo(store, given.group_rank, given.group_size, given.timeout)
-    plugin = _plugin(name)
-    if not plugin.extended_api:
-        return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
-    outer, given.store = given.store, store
+    outer = given.store
+    given.store = dist.PrefixStore(f"wrapped/{name}/", outer)
     try:
-        return plugin.creator_fn(given, None)
+        return _maker(name)(given)
     finally:
         given.store = outer

@@ -28,7 +28,7 @@ _PRODUCTS = {
 """The operations that are products, with the places of their two operands."""
 _LOOKUPS = ("aten.embedding", "aten.index", "aten.index_select", "aten.gather")
 """The operations that read only as much as they write."""
-_FREE = ("detach", "empty", "empty_like", "new_empty", "t", "lift_fresh")
+_FREE = ("detach", "empty", "empty_like", "new_empty", "t", "lift_fresh", "_unsafe_view")
 """The operations that move nothing through memory, although their schemas do not say so."""
 _FUSED = ("scaled_dot_product_attention", "dropout", "lstm", "gru", "rnn_tanh", "rnn_relu")
 """The functions that are one kernel on a GPU, and several operations on the meta device."""
