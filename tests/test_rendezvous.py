@@ -326,8 +326,8 @@ def test_a_missing_extra_names_its_command(monkeypatch, variable, extra):
 class Store:
     """What from_store uses of a torch.distributed Store, among threads."""
 
-    def __init__(self):
-        self.values, self.changed = {}, threading.Condition()
+    def __init__(self, is_extended=True):
+        self.values, self.changed, self.is_extended = {}, threading.Condition(), is_extended
 
     def set(self, key, value):
         with self.changed:
@@ -342,6 +342,12 @@ class Store:
     def get(self, key):
         return self.values[key]
 
+    def has_extended_api(self):
+        return self.is_extended
+
+    def multi_get(self, keys):
+        return [self.values[key] for key in keys]
+
     def check(self, keys):
         return all(key in self.values for key in keys)
 
@@ -349,8 +355,9 @@ class Store:
         return self.values.pop(key, None) is not None
 
 
-def test_a_store_of_torch_carries_blobs_and_is_left_clean():
-    store = Store()
+@pytest.mark.parametrize("is_extended", [True, False])
+def test_a_store_of_torch_carries_blobs_and_is_left_clean(is_extended):
+    store = Store(is_extended)
     places = together(*(lambda rank=rank: rendezvous.from_store(store, rank, 3, 10) for rank in range(3)))
     assert [place.address for place in places] == [LOOPBACK] * 3
     sent = [os.urandom(rank * 1_500_000) for rank in range(3)]

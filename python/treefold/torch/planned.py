@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed as dist
@@ -25,8 +25,11 @@ from treefold.probe.settings import BudgetError
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, read_names
+from treefold.runtime.agreement import AgreedPlans
 from treefold.runtime.arrays import WIRE_TYPES, crossing
 from treefold.runtime.connections import Connections
+from treefold.runtime.engine import MakeEngine
+from treefold.runtime.forming import form
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
 from treefold.runtime.networks import with_named_ranks, with_only
@@ -60,6 +63,17 @@ _FLOAT_BYTES = 4
 _SUM = dist.ReduceOp.RedOpType.SUM
 
 
+class Agreed(NamedTuple):
+    """An agreement of the ranks, made beforehand, on the plan of a group that stands beside torch's own groups."""
+
+    meeting: Rendezvous
+    """Their rendezvous; the workers have the names of the plan's ranks."""
+    plan: Plan | None
+    """The plan; None if everything is passed on."""
+    reason: str
+    """The reason why there is no plan; empty if there is one."""
+
+
 @dataclass(frozen=True)
 class Members:
     """The ranks of a process group."""
@@ -72,6 +86,8 @@ class Members:
     """Their numbers in the group of all ranks; empty if this is that group."""
     timeout: timedelta
     """How long operations wait for other ranks."""
+    agreed: Agreed | None = None
+    """What they have agreed on already; by default the group agrees on the plan that its options ask for."""
 
     @property
     def are_all(self) -> bool:
@@ -96,9 +112,7 @@ class PlannedCalls:
 
         """
         self._members, self._is_hook = members, wraps is not None
-        self._meeting = from_store(
-            members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
-        )
+        self._meeting = members.agreed.meeting if members.agreed else _meeting_of(members)
         self.options, self._source, own_error = Options(), None, ""
         try:
             self.options = chosen(given)
@@ -193,17 +207,29 @@ class PlannedCalls:
 
     def _joined(self) -> Group:
         """Join the other ranks, which do the same."""
+        if self._members.agreed is not None:
+            return self._formed(self._members.agreed)
         plan = self._source if isinstance(self._source, Plan) else None
         network = self._source if isinstance(self._source, Topology) else None
         if self._discovers:
             network = self._discovered()
-        named = _named(network, self._meeting)
-        timeout_s, wire = self._members.timeout.total_seconds(), self.crossing.wire
-        if self._transport == "torch":
-            connections = Connections(silence_s=timeout_s)
-            return join(self._meeting, plan, named, connections=connections, engine=self._engine, wire=wire)
-        connections = Connections(operation_s=timeout_s)
+        named, wire, (connections, engine) = _named(network, self._meeting), self.crossing.wire, self._carriers()
+        if engine is not None:
+            return join(self._meeting, plan, named, connections=connections, engine=engine, wire=wire)
         return join(self._meeting, plan, named, connections=connections, adapt=self._adapt, wire=wire)
+
+    def _formed(self, agreed: Agreed) -> Group:
+        """Form the group of a plan on which all ranks have agreed."""
+        assert agreed.plan is not None
+        connections, engine = self._carriers()
+        return form(agreed.meeting, AgreedPlans(agreed.plan), connections, engine, self._adapt)
+
+    def _carriers(self) -> tuple[Connections, MakeEngine | None]:
+        """Return how the ranks are connected, and what makes the engine that carries messages; None stands for TCP."""
+        timeout_s = self._members.timeout.total_seconds()
+        if self._transport == "torch":
+            return Connections(silence_s=timeout_s), self._engine
+        return Connections(operation_s=timeout_s), None
 
     def _discovered(self) -> Topology:
         """Measure the network together with the other ranks, or use what they measured before; rank 0 tells of it."""
@@ -307,8 +333,15 @@ def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
     return bool(reports[0]["plans"])
 
 
+def _meeting_of(members: Members) -> Rendezvous:
+    """Return a new rendezvous of the ranks."""
+    return from_store(members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold")
+
+
 def _why_nothing(options: Options, members: Members) -> str:
     """Return why nothing is planned, and what to do about it."""
+    if members.agreed is not None:
+        return members.agreed.reason
     if members.size == 1:
         return "the process group has one rank; start more"
     if options.plan is not None:
@@ -330,6 +363,8 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 def source_of(options: Options, members: Members) -> Plan | Topology | None:
     """Return the plan or the topology of a process group; None if everything is passed on."""
+    if members.agreed is not None:
+        return members.agreed.plan
     if members.size == 1:
         return None
     if options.plan is not None:
