@@ -1,8 +1,10 @@
 """The process group for torchft: gloo, and the planned calls of the sites that are in the quorum."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from torch import distributed as dist
@@ -15,9 +17,10 @@ from treefold.files.plans import load_plan
 from treefold.networks import topology
 from treefold.rendezvous import from_store
 from treefold.runtime.agreement import check_base
+from treefold.text import visible
 from treefold.torch.group import ProcessGroup
 from treefold.torch.options import Options, chosen
-from treefold.torch.reporting import Status
+from treefold.torch.reporting import LOG, Status
 from treefold.torchft.plans import SitePlans
 from treefold.torchft.sites import agree
 from treefold.torchft.watched import Watched
@@ -79,25 +82,23 @@ class ProcessGroupTreefold(ProcessGroupWrapper):
 
     def _wrap_work(self, work: Any, opts: object) -> Watched:
         """Return the handle of an operation, whose error this group remembers until the next quorum."""
-        return Watched(work, self._reporter())
+        return Watched(work, partial(self._remember, self._pg))
 
-    def _reporter(self) -> Callable[[Exception], None]:
-        """Return what remembers an error of the current quorum; later ones are not concerned."""
-        of_group = self._pg
-
-        def report(error: Exception) -> None:
-            if self._pg is of_group and self._error is None:
-                self._error = error
-
-        return report
+    def _remember(self, of_group: Any, error: BaseException) -> None:
+        """Remember an error of the current quorum, unless it has one; those of earlier quorums do not concern it."""
+        if self._pg is of_group and self._error is None:
+            self._error = error if isinstance(error, Exception) else RuntimeError(str(error))
+            LOG.warning("treefold: the step is lost, and torchft forms a new quorum: %s", visible(str(error)))
 
     def errored(self) -> Exception | None:
         """Return the first error of an operation since the last `configure`; None if there was none."""
         return self._error
 
     def shutdown(self) -> None:
-        """End the group."""
+        """End the group, and plan for no more quorums."""
         self.abort(errored=False)
+        if self._plans is not None:
+            self._plans.foresee([])
 
     def status(self) -> Status:
         """Return which operations of the current quorum run by a plan, or why none do; `print` shows it as a sentence.
@@ -109,6 +110,36 @@ class ProcessGroupTreefold(ProcessGroupWrapper):
         if self._pg is None:
             raise TreefoldError("there is no quorum yet; ask after the first step")
         return self._pg.planned.status
+
+
+_CALLS = (
+    *("allgather", "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced", "alltoall_base"),
+    *("barrier", "broadcast", "recv", "reduce_scatter", "reduce_scatter_tensor_coalesced", "send"),
+)
+
+
+def _guarded(name: str) -> Callable[..., Watched]:
+    """Return a call of the group; after an error it does nothing, so that a step comes to its end, which torchft drops.
+
+    Its DDP would end the program if a call raised an error.
+    """
+    run = getattr(ProcessGroupWrapper, name)
+
+    @functools.wraps(run)
+    def guarded(self: ProcessGroupTreefold, *args: Any, **kwargs: Any) -> Watched:
+        group = self.parent
+        if self._error is None:
+            try:
+                return run(self, *args, **kwargs)  # type: ignore[no-any-return]
+            except Exception as error:
+                self._remember(group, error)
+        return Watched(None, partial(self._remember, group))
+
+    return guarded
+
+
+for _name in _CALLS:
+    setattr(ProcessGroupTreefold, _name, _guarded(_name))
 
 
 def _plans_of(given: Options) -> SitePlans | None:
