@@ -207,7 +207,7 @@ class Replica:
 
     def __init__(self, job: Job) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch", "treefold.torchft", "torchft.local_sgd"])
+        context.set_forkserver_preload(["torch._dynamo", "treefold.torchft", "torchft.local_sgd"])
         self.job, self.told = job, list[dict[str, Any]]()
         self._pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, job), daemon=True)
