@@ -60,8 +60,8 @@ test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4p
 	@UV_PROJECT_ENVIRONMENT=.venv-mpi "$(UV)" sync --quiet --extra mpi $(if $(CI),--reinstall-package treefold)
 	.venv-mpi/bin/pytest tests_mpi
 
-test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch.
-	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torch $(if $(CI),--reinstall-package treefold)
+test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) and torchft into .venv-torch.
+	@UV_PROJECT_ENVIRONMENT=.venv-torch "$(UV)" sync --quiet --extra torchft $(if $(CI),--reinstall-package treefold)
 	.venv-torch/bin/pytest tests_torch
 
 test-view: setup ## The page of `treefold view` in a real browser; installs Chromium, and playwright into .venv-view.

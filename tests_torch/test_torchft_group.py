@@ -108,7 +108,9 @@ def test_ten_replicas_form_quorums_in_a_moment(store, network, monkeypatch):
         assert sums_are_right(wanted)
         status = next(iter(wanted.values())).status()
         assert status.ranks == len(wanted) and status.algorithm == ("mtree" if absent == "s0" else best)
-    print(f"\nfirst {first:.2f} s; treefold {[f'{each:.2f}' for each in ours]}, gloo {[f'{each:.2f}' for each in theirs]}")
+    print(
+        f"\nfirst {first:.2f} s; treefold {[f'{each:.2f}' for each in ours]}, gloo {[f'{each:.2f}' for each in theirs]}"
+    )
     assert sorted(ours)[len(ours) // 2] < 5
     ended(groups)
 

@@ -19,9 +19,7 @@ _HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_num
 """The schema of what each worker says of its variables when it arrives."""
 
 
-def introduce(
-    meeting: Rendezvous, interface: str | None, own_port: int | str | None, name: str | None = None
-) -> None:
+def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | None, name: str | None = None) -> None:
     """Give a new rendezvous its worker's name, address and port; all workers call this together.
 
     They exchange the same messages whatever variables they have, so that some may set TREEFOLD_INTERFACE and others

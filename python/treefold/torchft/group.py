@@ -130,7 +130,7 @@ def _guarded(name: str) -> Callable[..., Watched]:
         group = self.parent
         if self._error is None:
             try:
-                return run(self, *args, **kwargs)  # type: ignore[no-any-return]
+                return run(self, *args, **kwargs)
             except Exception as error:
                 self._remember(group, error)
         return Watched(None, partial(self._remember, group))

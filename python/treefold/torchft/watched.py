@@ -43,7 +43,8 @@ class Watched(dist.Work):
             return future.value()
         except Exception as error:
             # That of the future is a RuntimeError which quotes the operation's.
-            self._fail(self._work.exception() if isinstance(self._work, Work) else error)
+            own = self._work.exception() if isinstance(self._work, Work) else None
+            self._fail(own or error)
             return []
 
     def _fail(self, error: BaseException) -> None:
