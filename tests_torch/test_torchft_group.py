@@ -227,6 +227,18 @@ def test_without_a_quorum_calls_say_so():
     assert group.errored() is None and group.getBackendName() == "torchft-treefold"
 
 
+def test_a_quorum_that_cannot_form_is_an_error_that_is_told(store, network):
+    """torchft's DDP would end the program if the manager knew of the error before the step is over."""
+    alone = ProcessGroupTreefold(timedelta(seconds=1), Options(topology=network))
+    alone.configure(f"127.0.0.1:{store.port}/quorum/nobody-else", "s0", 0, 2, 1)
+    assert "worker 1 did not come within 1 s" in str(alone.errored())
+    assert reduced(alone, 1) is None
+    groups = {"s0": alone}
+    quorum(store, groups)
+    assert alone.errored() is None and sums_are_right(groups)
+    ended(groups)
+
+
 def test_a_missing_torchft_names_its_command(monkeypatch):
     real = builtins.__import__
 

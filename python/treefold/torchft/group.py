@@ -68,9 +68,21 @@ class ProcessGroupTreefold(ProcessGroupWrapper):
         """Return the name of the backend."""
         return "torchft-treefold"
 
+    def configure(self, *args: Any, **kwargs: Any) -> None:
+        """Make the group of a new quorum, as torchft asks for it.
+
+        An error is remembered, and not raised, as the manager would end a program that uses torchft's DDP: the step
+        does nothing, and torchft forms another quorum.
+        """
+        self.abort(errored=False)
+        self._error = None
+        try:
+            super().configure(*args, **kwargs)
+        except Exception as error:
+            self._remember(self._pg, error)
+
     def _create_pg(self, store: Any, rank: int, world_size: int) -> ProcessGroup:
         """Make the group of a quorum; all of its replicas do so at the same time."""
-        self._error = None
         seconds, name = self._timeout.total_seconds(), str(self._replica_id or "")
         meeting = from_store(dist.PrefixStore("sites/", store), rank, world_size, seconds, name=name)
         agreed = agree(meeting, name, self._plans, self._is_new)
@@ -127,13 +139,13 @@ def _guarded(name: str) -> Callable[..., Watched]:
 
     @functools.wraps(run)
     def guarded(self: ProcessGroupTreefold, *args: Any, **kwargs: Any) -> Watched:
-        group = self.parent
         if self._error is None:
+            group = self.parent
             try:
                 return run(self, *args, **kwargs)
             except Exception as error:
                 self._remember(group, error)
-        return Watched(None, partial(self._remember, group))
+        return Watched(None)
 
     return guarded
 

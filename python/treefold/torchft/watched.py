@@ -21,7 +21,7 @@ Report = Callable[[BaseException], None]
 class Watched(dist.Work):
     """A handle whose `wait` returns False if the operation failed; its future is then done all the same."""
 
-    def __init__(self, work: Any, report: Report) -> None:
+    def __init__(self, work: Any, report: Report = lambda _: None) -> None:
         """Watch an operation.
 
         Args:
