@@ -1,8 +1,13 @@
 """torchft with a real lighthouse and real managers: replicas are killed and come, and no step is ever wrong."""
 
+import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -147,3 +152,26 @@ def test_gloo_comes_to_the_same_bits(way, place, network):
     running, seconds = killed_and_joined(way, "gloo", place, network)
     print(f"{way}, killed in the {place}: gloo {seconds:.2f} s to the next step")
     replayed(way, running)
+
+
+def test_the_script_of_the_manual_runs(network, tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "torchft.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r'^```python title="diloco.py"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "diloco.py").write_text(script)
+    with lighthouse() as address:
+        common = {"TORCHFT_LIGHTHOUSE": address, "TREEFOLD_TOPOLOGY": network, "HOST": "localhost"}
+        started = [
+            subprocess.Popen(
+                [sys.executable, tmp_path / "diloco.py"],
+                env=os.environ | common | {"SITE": site, "GLOO_SOCKET_IFNAME": "lo"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for site in ("oslo", "rome")
+        ]
+        try:
+            told = [process.communicate(timeout=2 * WAIT_S)[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+    assert all("with forest on network 'three' (2 ranks)" in each for each in told), told
