@@ -11,12 +11,14 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +48,10 @@ def serve() -> None:
 
 def train(site: str, address: str, lighthouse: str, network: str) -> None:
     """Train at a site, until a step that comes on standard input; a line of JSON tells of each step."""
-    import socket
-    from datetime import timedelta
-
     import torch
     import torch.distributed as dist
-    import torchft
     from torch import nn
-    from torchft.checkpointing.http_transport import HTTPTransport
     from torchft.local_sgd import DiLoCo
-
-    import treefold.torch
-    import treefold.torchft
-
-    class Transport(HTTPTransport):
-        """Tell others this site's address: the names of machines are not known in a box."""
-
-        def metadata(self) -> str:
-            return super().metadata().replace(socket.gethostname(), address)
 
     torch.set_num_threads(1)
     torch.manual_seed(7)
@@ -73,36 +61,8 @@ def train(site: str, address: str, lighthouse: str, network: str) -> None:
     inner = torch.optim.AdamW(model.parameters(), 1e-3)
     outer = torch.optim.SGD(model.parameters(), 0.7, momentum=0.5, nesterov=True)
     store = dist.TCPStore(address, 0, is_master=True, wait_for_workers=False)
-    timeout = timedelta(seconds=30)
-
-    group = treefold.torchft.ProcessGroupTreefold(timeout, treefold.torch.Options(topology=network))
-    manager = torchft.Manager(
-        group,
-        lambda state: (model.load_state_dict(state["model"]), inner.load_state_dict(state["inner"])),
-        lambda: {"model": model.state_dict(), "inner": inner.state_dict()},
-        min_replica_size=2,
-        use_async_quorum=False,
-        timeout=timeout,
-        rank=0,
-        world_size=1,
-        store_addr=address,
-        store_port=store.port,
-        hostname=address,
-        lighthouse_addr=lighthouse,
-        replica_id=site,  # the name of a node of the network
-        checkpoint_transport=Transport(timeout=timeout, num_chunks=0),
-    )
-    orders = {"last": 1 << 30, "dies": False}
-    threading.Thread(target=lambda: [orders.update(json.loads(line)) for line in sys.stdin], daemon=True).start()
-    reduce = manager.allreduce
-
-    def all_reduce(*arguments: Any, **options: Any) -> Any:
-        work = reduce(*arguments, **options)
-        if orders["dies"]:
-            os.kill(os.getpid(), signal.SIGKILL)  # in the middle of a step, with a sum under way
-        return work
-
-    manager.allreduce = all_reduce
+    group, manager = managed(site, store, lighthouse, network, {"model": model, "inner": inner})
+    orders = obeyed(manager)
     with DiLoCo(manager, [model], inner, outer, SYNC_EVERY):
         while manager.current_step() < orders["last"]:
             for _ in range(SYNC_EVERY):
@@ -118,6 +78,56 @@ def train(site: str, address: str, lighthouse: str, network: str) -> None:
     print(json.dumps({"weights": hashlib.sha256(weights).hexdigest(), "planned": not status.reason}), flush=True)
     manager.shutdown(wait=False)
     group.shutdown()
+
+
+def managed(site: str, store: Any, lighthouse: str, network: str, parts: dict[str, Any]) -> tuple[Any, Any]:
+    """Return treefold's process group, and the manager of torchft that uses it."""
+    import torchft
+    from torchft.checkpointing.http_transport import HTTPTransport
+
+    import treefold.torch
+    import treefold.torchft
+
+    class Transport(HTTPTransport):
+        """Tell others this site's address: the names of machines are not known in a box."""
+
+        def metadata(self) -> str:
+            return super().metadata().replace(socket.gethostname(), store.host)
+
+    timeout = timedelta(seconds=30)
+    group = treefold.torchft.ProcessGroupTreefold(timeout, treefold.torch.Options(topology=network))
+    manager = torchft.Manager(
+        group,
+        lambda state: [parts[name].load_state_dict(state[name]) for name in parts],
+        lambda: {name: part.state_dict() for name, part in parts.items()},
+        min_replica_size=2,
+        use_async_quorum=False,
+        timeout=timeout,
+        rank=0,
+        world_size=1,
+        store_addr=store.host,
+        store_port=store.port,
+        hostname=store.host,
+        lighthouse_addr=lighthouse,
+        replica_id=site,  # the name of a node of the network
+        checkpoint_transport=Transport(timeout=timeout, num_chunks=0),
+    )
+    return group, manager
+
+
+def obeyed(manager: Any) -> dict[str, Any]:
+    """Return the orders from standard input; one to die is followed in the middle of a step, with a sum under way."""
+    orders, reduce = {"last": 1 << 30, "dies": False}, manager.allreduce
+    threading.Thread(target=lambda: [orders.update(json.loads(line)) for line in sys.stdin], daemon=True).start()
+
+    def all_reduce(*arguments: Any, **options: Any) -> Any:
+        work = reduce(*arguments, **options)
+        if orders["dies"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return work
+
+    manager.allreduce = all_reduce
+    return orders
 
 
 class Process:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from stores import Store
 from treefold import TreefoldError, rendezvous
 from treefold.rendezvous.frames import receive_frame, send_frame
 from treefold.rendezvous.identity import listening_address
@@ -321,38 +322,6 @@ def test_a_missing_extra_names_its_command(monkeypatch, variable, extra):
     monkeypatch.setitem(sys.modules, "torch.distributed", None)
     with pytest.raises(TreefoldError, match=rf"pip install 'treefold\[{extra}\]'"):
         rendezvous.from_environment(1)
-
-
-class Store:
-    """What from_store uses of a torch.distributed Store, among threads."""
-
-    def __init__(self, is_extended=True):
-        self.values, self.changed, self.is_extended = {}, threading.Condition(), is_extended
-
-    def set(self, key, value):
-        with self.changed:
-            self.values[key] = value
-            self.changed.notify_all()
-
-    def wait(self, keys, timeout):
-        with self.changed:
-            if not self.changed.wait_for(lambda: all(key in self.values for key in keys), timeout.total_seconds()):
-                raise RuntimeError("wait timeout")
-
-    def get(self, key):
-        return self.values[key]
-
-    def has_extended_api(self):
-        return self.is_extended
-
-    def multi_get(self, keys):
-        return [self.values[key] for key in keys]
-
-    def check(self, keys):
-        return all(key in self.values for key in keys)
-
-    def delete_key(self, key):
-        return self.values.pop(key, None) is not None
 
 
 @pytest.mark.parametrize("is_extended", [True, False])

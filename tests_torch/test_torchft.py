@@ -148,7 +148,7 @@ def test_a_replica_is_killed_and_a_new_one_joins(way, place, network):
 
 @pytest.mark.parametrize(("way", "place"), CASES)
 def test_gloo_comes_to_the_same_bits(way, place, network):
-    """What the tests tell of gloo they tell by the same means: they would see a wrong step."""
+    """The replay is the same: it would see a wrong step of either."""
     running, seconds = killed_and_joined(way, "gloo", place, network)
     print(f"{way}, killed in the {place}: gloo {seconds:.2f} s to the next step")
     replayed(way, running)
