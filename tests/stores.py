@@ -1,6 +1,7 @@
 """A stand-in for a store of torch.distributed, for tests without torch."""
 
 import threading
+from datetime import timedelta
 
 
 class Store:
@@ -25,11 +26,13 @@ class Store:
     def has_extended_api(self):
         return self.is_extended
 
+    @property
+    def timeout(self):
+        return timedelta(seconds=10)
+
     def multi_get(self, keys):
+        self.wait(keys, self.timeout)
         return [self.values[key] for key in keys]
 
     def check(self, keys):
         return all(key in self.values for key in keys)
-
-    def delete_key(self, key):
-        return self.values.pop(key, None) is not None

@@ -1,7 +1,6 @@
 """A rendezvous on a store of torch.distributed, such as torchrun's."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -100,10 +99,12 @@ def _put(store: Any, key: str, blob: bytes) -> list[str]:
 
 def _get_all(store: Any, round_key: str, size: int, timeout_s: float) -> list[bytes]:
     """Return the blobs of all ranks once they are there: over a slow line, each question to the store takes long."""
-    keys = [f"{round_key}/{rank}" for rank in range(size)]
+    keys, patience = [f"{round_key}/{rank}" for rank in range(size)], timedelta(seconds=max(timeout_s, 0.001))
     try:
-        store.wait(keys, timedelta(seconds=max(timeout_s, 0.001)))
-        values = store.multi_get(keys) if store.has_extended_api() else [store.get(key) for key in keys]
+        gets_all = store.has_extended_api()
+        if not gets_all or store.timeout > patience:  # else it waits by itself, and no longer
+            store.wait(keys, patience)
+        values = store.multi_get(keys) if gets_all else [store.get(key) for key in keys]
         return [_whole(store, key, rank, value) for rank, (key, value) in enumerate(zip(keys, values, strict=True))]
     except (RuntimeError, OSError) as error:
         raise _failure(store, round_key, size, timeout_s, error) from None
@@ -139,7 +140,6 @@ def _failure(store: Any, round_key: str, size: int, timeout_s: float, error: Exc
 
 
 def _forget(store: Any, keys: Sequence[str]) -> None:
-    """Delete keys; a store that cannot delete keeps them."""
-    with suppress(RuntimeError, NotImplementedError):
-        for key in keys:
-            store.delete_key(key)
+    """Empty keys; unlike one that is deleted, a key that is set needs no answer of the store."""
+    for key in keys:
+        store.set(key, b"")
