@@ -188,6 +188,9 @@ def test_the_environment_gives_the_topology_and_the_id_may_go_on(store, network,
     groups = made(["s0:east", "s7"], None)
     quorum(store, groups)
     assert reason(groups) == "" and groups["s7"].status().ranks == 2
+    with ThreadPoolExecutor(2) as pool:  # gloo connects now, which a small tensor needs
+        small = [*pool.map(lambda group: reduced(group, 3, 5).tolist(), groups.values())]
+    assert small == [[6.0] * 5] * 2
     ended(groups)
 
 

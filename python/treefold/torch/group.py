@@ -60,7 +60,8 @@ class ProcessGroup(dist.ProcessGroup):
         members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout, agreed)
         self.planned = PlannedCalls(options, members)
         try:
-            self.wrapped = wrapped.wrap(self, given, self.planned.options.wraps)
+            is_lazy = agreed is not None and agreed.plan is not None  # most quorums of torchft never need gloo then
+            self.wrapped = wrapped.wrap(self, given, self.planned.options.wraps, is_lazy)
         except BaseException:
             self.planned.close()  # a rank that was lost meanwhile must not leave the others' connections behind
             raise

@@ -54,13 +54,16 @@ def _plugin(name: str) -> Any:
     return c10d.Backend._plugins[name.upper()]
 
 
-def wrap(group: Any, given: Any, wraps: str | None) -> Any:
-    """Return a plain process group for the ranks of `given`; its backends are registered in `group`, too."""
+def wrap(group: Any, given: Any, wraps: str | None, is_lazy: bool = False) -> Any:
+    """Return a plain process group for the ranks of `given`; its backends are registered in `group`, too.
+
+    Two ranks of a lazy gloo connect when they first need each other.
+    """
     plain = dist.ProcessGroup(given.store, given.group_rank, given.group_size)
     made: dict[str, Any] = {}
     for device, name in backends_of(wraps).items():
         if name not in made:
-            made[name] = _backend(name, given)
+            made[name] = _backend(name, given, is_lazy)
         kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
         for each in (plain, group):
             each._set_default_backend(kind)
@@ -68,24 +71,27 @@ def wrap(group: Any, given: Any, wraps: str | None) -> Any:
     return plain
 
 
-def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+def gloo(store: Any, rank: int, size: int, timeout: timedelta, is_lazy: bool = False) -> Any:
     """Return a new gloo group, which listens on TREEFOLD_INTERFACE, or where gloo chooses (GLOO_SOCKET_IFNAME).
 
     Raises:
         TreefoldError: If there is no such interface.
 
     """
-    if (address := listening_address(None)) is None:
+    if (address := listening_address(None)) is not None:
+        device = dist.ProcessGroupGloo.create_device(hostname=address, lazy_init=is_lazy or None)
+    elif is_lazy:
+        device = dist.ProcessGroupGloo.create_default_device(lazy_init=True)
+    else:
         return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-    device = dist.ProcessGroupGloo.create_device(hostname=address)
     return gloo_on(device, store, rank, size, timeout)
 
 
-def _backend(name: str, given: Any) -> Any:
+def _backend(name: str, given: Any, is_lazy: bool) -> Any:
     """Return a new backend of torch for the ranks of `given`."""
     store = dist.PrefixStore(f"wrapped/{name}/", given.store)
     if name == "gloo":
-        return gloo(store, given.group_rank, given.group_size, given.timeout)
+        return gloo(store, given.group_rank, given.group_size, given.timeout, is_lazy)
     plugin = _plugin(name)
     if not plugin.extended_api:
         return plugin.creator_fn(store, given.group_rank, given.group_size, given.timeout)
