@@ -65,9 +65,9 @@ test-mpi: setup ## Plans over MPI, with real ranks under mpiexec; installs mpi4p
 	.venv-mpi/bin/pytest tests_mpi
 
 # An older torch comes after all else, as the versions in pyproject.toml, which uv then has to ignore, name the newest.
-test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) into .venv-torch, or TORCH=2.10 beside it.
-	@UV_PROJECT_ENVIRONMENT=$(TORCH_ENV) "$(UV)" sync --quiet $(if $(TORCH),--inexact,--extra torch) $(if $(CI),--reinstall-package treefold)
-	@$(if $(TORCH),"$(UV)" pip install --quiet --no-config --python $(TORCH_ENV) 'torch==$(TORCH).*')
+test-torch: setup ## The PyTorch backend in real processes; installs torch (3 GB) and torchft into .venv-torch, or TORCH=2.10 beside it.
+	@UV_PROJECT_ENVIRONMENT=$(TORCH_ENV) "$(UV)" sync --quiet $(if $(TORCH),--inexact,--extra torchft) $(if $(CI),--reinstall-package treefold)
+	@$(if $(TORCH),"$(UV)" pip install --quiet --no-config --python $(TORCH_ENV) 'torch==$(TORCH).*' 'torchft==0.2.*')
 	$(TORCH_ENV)/bin/pytest tests_torch
 
 test-view: setup ## The page of `treefold view` in a real browser; installs Chromium, and playwright into .venv-view.

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from stores import Store
 from treefold import TreefoldError, rendezvous
 from treefold.rendezvous.frames import receive_frame, send_frame
 from treefold.rendezvous.identity import listening_address
@@ -323,40 +324,15 @@ def test_a_missing_extra_names_its_command(monkeypatch, variable, extra):
         rendezvous.from_environment(1)
 
 
-class Store:
-    """What from_store uses of a torch.distributed Store, among threads."""
-
-    def __init__(self):
-        self.values, self.changed = {}, threading.Condition()
-
-    def set(self, key, value):
-        with self.changed:
-            self.values[key] = value
-            self.changed.notify_all()
-
-    def wait(self, keys, timeout):
-        with self.changed:
-            if not self.changed.wait_for(lambda: all(key in self.values for key in keys), timeout.total_seconds()):
-                raise RuntimeError("wait timeout")
-
-    def get(self, key):
-        return self.values[key]
-
-    def check(self, keys):
-        return all(key in self.values for key in keys)
-
-    def delete_key(self, key):
-        return self.values.pop(key, None) is not None
-
-
-def test_a_store_of_torch_carries_blobs_and_is_left_clean():
-    store = Store()
+@pytest.mark.parametrize("is_extended", [True, False])
+def test_a_store_of_torch_carries_blobs_and_is_left_clean(is_extended):
+    store = Store(is_extended)
     places = together(*(lambda rank=rank: rendezvous.from_store(store, rank, 3, 10) for rank in range(3)))
     assert [place.address for place in places] == [LOOPBACK] * 3
     sent = [os.urandom(rank * 1_500_000) for rank in range(3)]
     for _ in range(5):
         assert exchanged(places, sent) == [sent] * 3
-    assert {key.split("/")[1] for key in store.values} == {"6"}
+    assert {key.split("/")[1] for key, value in store.values.items() if value} == {"6"}
 
 
 def test_a_store_of_torch_names_who_is_missing():

@@ -18,6 +18,7 @@ EXTRAS = {
     "pandas": Extra("pandas", "pandas"),
     "mpi": Extra("mpi4py", "mpi4py"),
     "torch": Extra("PyTorch", "torch"),
+    "torchft": Extra("torchft", "torchft"),
     "widget": Extra("anywidget", "anywidget"),
     "tls": Extra("cryptography", "cryptography"),
 }

@@ -46,6 +46,7 @@ INPUTS: Section = [
     ("Plan files", "plan-files.md"),
     ("Options", "options.md"),
     ("PyTorch", "torch.md"),
+    ("torchft", "torchft.md"),
 ]
 """The pages of the reference that people have written; the others come from the code."""
 

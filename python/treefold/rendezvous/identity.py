@@ -19,7 +19,7 @@ _HELLO: dict[str, validation.Schema] = {"error": str, "number": challenge.is_num
 """The schema of what each worker says of its variables when it arrives."""
 
 
-def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | None) -> None:
+def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | None, name: str | None = None) -> None:
     """Give a new rendezvous its worker's name, address and port; all workers call this together.
 
     They exchange the same messages whatever variables they have, so that some may set TREEFOLD_INTERFACE and others
@@ -32,7 +32,7 @@ def introduce(meeting: Rendezvous, interface: str | None, own_port: int | str | 
     error = ""
     try:
         meeting._credentials = tls.from_environment()
-        meeting.name, meeting._address = own_name(meeting._credentials), listening_address(interface)
+        meeting.name, meeting._address = own_name(meeting._credentials, name), listening_address(interface)
         meeting.port = listening_port(own_port)
     except TreefoldError as own:
         error = str(own)
@@ -60,14 +60,16 @@ def _check_jobs(digests: Sequence[str]) -> None:
         )
 
 
-def own_name(credentials: Credentials | None) -> str | None:
-    """Return this worker's name from TREEFOLD_NAME, else the site of its certificate; None without both.
+def own_name(credentials: Credentials | None, given: str | None = None) -> str | None:
+    """Return the name that this worker was given, else that of TREEFOLD_NAME, else the site of its certificate.
+
+    It is None without any of them.
 
     Raises:
         TreefoldError: If it cannot be printed, or the certificate is not of the site to which it says that it belongs.
 
     """
-    name = environment.value("TREEFOLD_NAME") or (credentials.site if credentials else "")
+    name = given or environment.value("TREEFOLD_NAME") or (credentials.site if credentials else "")
     if not validation.is_name(name):
         shown = visible(name[:40])
         raise TreefoldError(

@@ -1,8 +1,6 @@
 """A rendezvous on a store of torch.distributed, such as torchrun's."""
 
-import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +22,7 @@ def from_store(
     interface: str | None = None,
     prefix: str = "treefold",
     own_port: int | str | None = None,
+    name: str | None = None,
 ) -> Rendezvous:
     """Join `size` workers through a torch.distributed Store; the workers of one group use one `prefix`.
 
@@ -35,6 +34,7 @@ def from_store(
         interface: The name or address of the interface on which to listen, as in `from_environment`.
         prefix: The beginning of this rendezvous's keys; choose another for another group on the same store.
         own_port: The port on which to listen, as in `from_environment`.
+        name: The worker's name; by default that of TREEFOLD_NAME.
 
     Raises:
         TreefoldError: If workers are missing, the store fails, or (on every worker) a variable of a worker cannot be
@@ -48,20 +48,19 @@ def from_store(
         [b'hello']
 
     """
-    rounds = 0
+    rounds, kept = 0, list[str]()
 
     def gather(blob: bytes) -> list[bytes]:
-        nonlocal rounds
+        nonlocal rounds, kept
         number, rounds = rounds, rounds + 1
-        _put(store, f"{prefix}/{number}/{rank}", blob)
-        deadline = time.monotonic() + timeout_s
-        blobs = [_get(store, f"{prefix}/{number}", each, size, deadline, timeout_s) for each in range(size)]
+        last, kept = kept, _put(store, f"{prefix}/{number}/{rank}", blob)
+        blobs = _get_all(store, f"{prefix}/{number}", size, timeout_s)
         # All have begun this round, so all have read the last one.
-        _forget(store, f"{prefix}/{number - 1}/{rank}")
+        _forget(store, last)
         return blobs
 
     meeting = Rendezvous(rank, size, None, gather, lambda: None, _timeout_s=timeout_s)
-    introduce(meeting, interface, own_port)
+    introduce(meeting, interface, own_port, name)
     return meeting
 
 
@@ -88,22 +87,34 @@ def from_torchrun(
     return from_store(store, rank, size, timeout_s, interface, f"treefold/{run_id}/{restarts}", own_port)
 
 
-def _put(store: Any, key: str, blob: bytes) -> None:
-    """Store a blob in parts; the key for which readers wait comes last, and holds the number of parts."""
-    parts = [blob[start : start + _PART_BYTES] for start in range(0, len(blob), _PART_BYTES)]
-    for number, part in enumerate(parts):
-        store.set(f"{key}/{number}", part)
-    store.set(key, str(len(parts)).encode())
+def _put(store: Any, key: str, blob: bytes) -> list[str]:
+    """Store a blob in parts, and return their keys; the one for which readers wait comes last, and says how many."""
+    parts = [blob[start : start + _PART_BYTES] for start in range(0, len(blob), _PART_BYTES)] or [b""]
+    others = [f"{key}/{number}" for number in range(1, len(parts))]
+    for other, part in zip(others, parts[1:], strict=True):
+        store.set(other, part)
+    store.set(key, b"%d:%b" % (len(parts), parts[0]))
+    return [*others, key]
 
 
-def _get(store: Any, round_key: str, rank: int, size: int, deadline: float, timeout_s: float) -> bytes:
-    key = f"{round_key}/{rank}"
+def _get_all(store: Any, round_key: str, size: int, timeout_s: float) -> list[bytes]:
+    """Return the blobs of all ranks once they are there: over a slow line, each question to the store takes long."""
+    keys, patience = [f"{round_key}/{rank}" for rank in range(size)], timedelta(seconds=max(timeout_s, 0.001))
     try:
-        store.wait([key], timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
-        parts = _part_count(store.get(key), rank)
-        return b"".join(store.get(f"{key}/{number}") for number in range(parts))
+        gets_all = store.has_extended_api()
+        if not gets_all or store.timeout > patience:  # else it waits by itself, and no longer
+            store.wait(keys, patience)
+        values = store.multi_get(keys) if gets_all else [store.get(key) for key in keys]
+        return [_whole(store, key, rank, value) for rank, (key, value) in enumerate(zip(keys, values, strict=True))]
     except (RuntimeError, OSError) as error:
         raise _failure(store, round_key, size, timeout_s, error) from None
+
+
+def _whole(store: Any, key: str, rank: int, value: bytes) -> bytes:
+    """Return the blob of a rank, of which `value` is the first part, with the number of all parts before it."""
+    count, _, first = bytes(value).partition(b":")
+    others = [store.get(f"{key}/{number}") for number in range(1, _part_count(count, rank))]
+    return b"".join([first, *others])
 
 
 def _part_count(text: bytes, rank: int) -> int:
@@ -128,11 +139,7 @@ def _failure(store: Any, round_key: str, size: int, timeout_s: float, error: Exc
     return absence(missing, timeout_s)
 
 
-def _forget(store: Any, key: str) -> None:
-    """Delete a blob; a store that cannot delete keeps it."""
-    with suppress(RuntimeError, NotImplementedError):
-        if not store.check([key]):
-            return
-        for number in range(int(store.get(key))):
-            store.delete_key(f"{key}/{number}")
-        store.delete_key(key)
+def _forget(store: Any, keys: Sequence[str]) -> None:
+    """Empty keys; unlike one that is deleted, a key that is set needs no answer of the store."""
+    for key in keys:
+        store.set(key, b"")

@@ -12,7 +12,10 @@ from treefold.probe.settings import BudgetError
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import all_or_none
 from treefold.rendezvous.validation import exchange, is_name
+from treefold.runtime import forming
+from treefold.runtime.agreement import AgreedPlans
 from treefold.runtime.connections import Connections
+from treefold.runtime.engine import MakeEngine
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
 from treefold.torch import wrapped
@@ -21,7 +24,7 @@ from treefold.torch.inside import Inside, inside_of
 from treefold.torch.options import Options
 from treefold.torch.reporting import report_once
 from treefold.torch.sites import Sites, sites_of
-from treefold.torch.sources import Members, network_between, network_of, plan_between
+from treefold.torch.sources import Agreed, Members, network_between, network_of, plan_between
 
 _PROBE_TIMEOUT_S = 3600.0
 """How long ranks wait while others at their site measure the network."""
@@ -103,7 +106,7 @@ def _joined_across(meeting: Rendezvous, members: Members, sites: Sites, terms: T
     joined: list[Group] = []
 
     def join_across() -> Inside:
-        own = _meeting_of(across)
+        own = meeting_of(across)
         own.name = sites.of_rank[members.rank]
         joined.append(_joined(own, across, terms))
         return inside_of(members, sites, terms.wraps)
@@ -117,7 +120,8 @@ def _joined_across(meeting: Rendezvous, members: Members, sites: Sites, terms: T
     return joined[0], inside
 
 
-def _meeting_of(members: Members) -> Rendezvous:
+def meeting_of(members: Members) -> Rendezvous:
+    """Return the rendezvous of the ranks; all of them call this together."""
     return from_store(members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold")
 
 
@@ -189,18 +193,35 @@ def _joined(meeting: Rendezvous, members: Members, terms: Terms) -> Group:
     """Join the other ranks, which do the same."""
     plan = terms.source if isinstance(terms.source, Plan) else None
     network = terms.source if isinstance(terms.source, Topology) else None
-    timeout_s = members.timeout.total_seconds()
-    if terms.transport == "torch":
-
-        def engine(worker_of_rank: list[int]) -> TorchEngine:
-            store = dist.PrefixStore("messages/", members.store)
-            gloo = wrapped.gloo(store, members.rank, members.size, members.timeout)
-            return TorchEngine(gloo, worker_of_rank, store)
-
-        connections = Connections(silence_s=timeout_s)
+    connections, engine = _carriers(members, terms.transport)
+    if engine is not None:
         return join(meeting, plan, network, connections=connections, engine=engine, wire=terms.wire)
-    connections = Connections(operation_s=timeout_s)
     return join(meeting, plan, network, connections=connections, adapt=terms.adapt, wire=terms.wire)
+
+
+def _carriers(members: Members, transport: str) -> tuple[Connections, MakeEngine | None]:
+    """Return how the ranks are connected, and what makes the engine that carries messages; None stands for TCP."""
+    timeout_s = members.timeout.total_seconds()
+    if transport != "torch":
+        return Connections(operation_s=timeout_s), None
+
+    def engine(worker_of_rank: list[int]) -> TorchEngine:
+        store = dist.PrefixStore("messages/", members.store)
+        gloo = wrapped.gloo(store, members.rank, members.size, members.timeout)
+        return TorchEngine(gloo, worker_of_rank, store)
+
+    return Connections(silence_s=timeout_s), engine
+
+
+def form_agreed(agreed: Agreed, members: Members, terms: Terms) -> Formed:
+    """Form the group of a plan on which its ranks have agreed; all of them call this together."""
+    if agreed.plan is None:
+        return Formed(None, agreed.reason)
+    connections, engine = _carriers(members, terms.transport)
+    plans = AgreedPlans(plan_between(agreed.plan, agreed.at_once))
+    group = forming.form(agreed.meeting, plans, connections, engine, terms.adapt)
+    names, rank_of = group.mapping.names, group.mapping.rank_of_worker
+    return Formed(group, "", Sites([names[rank] for rank in rank_of]), agreed.at_once)
 
 
 def _discovered(meeting: Rendezvous, members: Members, names: Sequence[str | None], terms: Terms) -> Topology | None:
@@ -213,7 +234,7 @@ def _discovered(meeting: Rendezvous, members: Members, names: Sequence[str | Non
     told = {"error": "", "network": ""}
     if members.rank in leaders and len(leaders) > 1:
         chosen = members.some(leaders, "leaders/")
-        own = _meeting_of(chosen)
+        own = meeting_of(chosen)
         own.name = sites.of_rank[members.rank]
         try:
             told["network"] = _measured(own, chosen, terms.options).to_json()

@@ -17,7 +17,7 @@ from treefold.errors import TreefoldError
 from treefold.torch import collectives, wrapped
 from treefold.torch.devices import with_current_stream
 from treefold.torch.planned import PlannedCalls, start_on_host
-from treefold.torch.sources import Members
+from treefold.torch.sources import Agreed, Members
 from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
@@ -52,20 +52,26 @@ class ProcessGroup(dist.ProcessGroup):
 
     """
 
-    def __init__(self, given: Any, options: object) -> None:
+    def __init__(self, given: Any, options: object, agreed: Agreed | None = None) -> None:
         """Make a process group; all of its ranks do so at the same time.
 
         Args:
             given: torch's description of the new group.
             options: The group's `pg_options`.
+            agreed: The plan on which its ranks have agreed already; by default that for which the options ask.
 
         """
         super().__init__(given.group_rank, given.group_size)  # without a store, because `get_group_store` is overridden
         self._store = given.store
         store = dist.PrefixStore("planned/", given.store)
-        members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout)
+        members = Members(store, given.group_rank, given.group_size, given.global_ranks_in_group, given.timeout, agreed)
         self.planned = PlannedCalls(options, members)
-        self.wrapped = wrapped.wrap(given, self.planned.options.wraps, self)
+        try:
+            is_lazy = agreed is not None and agreed.plan is not None  # most quorums of torchft never need gloo then
+            self.wrapped = wrapped.wrap(given, self.planned.options.wraps, self, is_lazy=is_lazy)
+        except BaseException:
+            self.planned.close()  # a rank that was lost meanwhile must not leave the others' connections behind
+            raise
         self._executor = OrderedExecutor("treefold")
 
     def getBackendName(self) -> str:

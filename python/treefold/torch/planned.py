@@ -16,7 +16,6 @@ from torch import distributed as dist
 from treefold._core import wire_bytes
 from treefold.environment import unknown_variables
 from treefold.errors import MisfitError, TreefoldError
-from treefold.rendezvous import from_store
 from treefold.rendezvous.meeting import blame, leaving_together
 from treefold.rendezvous.validation import Schema, exchange, is_amount, is_name
 from treefold.runtime.arrays import WIRE_TYPES, crossing
@@ -27,7 +26,7 @@ from treefold.torch.collectives import OPERATORS
 from treefold.torch.counting import Counters
 from treefold.torch.crossing import Crossing
 from treefold.torch.devices import STAGED
-from treefold.torch.forming import Formed, Terms, form
+from treefold.torch.forming import Formed, Terms, form, form_agreed, meeting_of
 from treefold.torch.options import TRANSPORTS, Options, chosen
 from treefold.torch.reporting import Status, clear_text, report_once
 from treefold.torch.sources import Members, source_of
@@ -74,9 +73,7 @@ class PlannedCalls:
 
         """
         self._members, self._is_hook = members, wraps is not None
-        self._meeting = from_store(
-            members.store, members.rank, members.size, members.timeout.total_seconds(), prefix="treefold"
-        )
+        self._meeting = members.agreed.meeting if members.agreed else meeting_of(members)
         reports = exchange(self._meeting.exchange, self._own_report(given, wraps), _REPORT)
         least, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
         self.crossing = Crossing(reports[0]["wire"], reports[0]["feedback"], least)
@@ -88,7 +85,7 @@ class PlannedCalls:
         formed = self._formed(reports)
         self._group, self._reason, self.inside = formed.group, formed.reason, formed.inside
         self.sites, self.at_once = formed.sites, formed.at_once
-        if members.are_all:
+        if members.are_all and members.agreed is None:
             _worlds[self] = formed
         self._begin_to_count()
         self._first_plan = None if self._group is None else self._group.plan
@@ -125,11 +122,14 @@ class PlannedCalls:
 
     def _formed(self, reports: Sequence[dict[str, Any]]) -> Formed:
         """Join the other ranks now, because others may wait for something else of this one when it begins to run."""
+        agreed = bool(reports[0]["discovers"]), self._transport, self._adapt, self.crossing.wire
+        terms = Terms(self.options, self._source, *agreed, self._wraps if self._is_hook else self.options.wraps)
         with leaving_together(self._meeting):
-            if not _is_planned(reports):
+            is_planned = _is_planned(reports)
+            if self._members.agreed is not None:
+                return form_agreed(self._members.agreed, self._members, terms)
+            if not is_planned:
                 return Formed(None, _why_nothing(self.options, self._members))
-            agreed = bool(reports[0]["discovers"]), self._transport, self._adapt, self.crossing.wire
-            terms = Terms(self.options, self._source, *agreed, self._wraps if self._is_hook else self.options.wraps)
             return form(self._meeting, self._members, [each["name"] or None for each in reports], terms, _world())
 
     def _begin_to_count(self) -> None:
@@ -389,6 +389,8 @@ def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
 
 def _why_nothing(options: Options, members: Members) -> str:
     """Return why nothing is planned, and what to do about it."""
+    if members.agreed is not None:
+        return members.agreed.reason
     if members.size == 1:
         return "the process group has one rank; start more"
     if options.plan is not None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import distributed as dist
 
@@ -13,9 +13,23 @@ from treefold.environment import value
 from treefold.errors import TreefoldError
 from treefold.files.plans import load_plan
 from treefold.networks import topology
+from treefold.rendezvous import Rendezvous
 from treefold.runtime.networks import with_named_ranks, with_only
 from treefold.torch.options import Options
 from treefold.torch.sites import Sites
+
+
+class Agreed(NamedTuple):
+    """An agreement of the ranks, made beforehand, on the plan of a group that stands beside torch's own groups."""
+
+    meeting: Rendezvous
+    """Their rendezvous; the workers have the names of the plan's ranks."""
+    plan: Plan | None
+    """The plan; None if everything is passed on."""
+    reason: str
+    """The reason why there is no plan; empty if there is one."""
+    at_once: int = 1
+    """How many such groups run at once over the same links."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,8 @@ class Members:
     """Their numbers in the group of all ranks; empty if this is that group."""
     timeout: timedelta
     """How long operations wait for other ranks."""
+    agreed: Agreed | None = None
+    """What they have agreed on already; by default the group agrees on the plan that its options ask for."""
 
     @property
     def are_all(self) -> bool:
@@ -57,6 +73,8 @@ def source_of(options: Options, members: Members, discovered: Topology | None) -
         TreefoldError: If a file cannot be read, or a plan is for another number of ranks.
 
     """
+    if members.agreed is not None:
+        return members.agreed.plan
     if members.size == 1:
         return None
     if options.plan is not None:

@@ -40,7 +40,8 @@ class Work(dist.Work):
         self._result: Any = None
         self._over: torch.futures.Future[Any] = torch.futures.Future() if over is None else over
         # C++ only knows the error of a future whose callback has raised it; DDP takes any other exception for tensors.
-        self._future: torch.futures.Future[Any] = self._over.then(self._outcome)
+        self.future: torch.futures.Future[Any] = self._over.then(self._outcome)
+        """The future of the tensors that hold the result, whoever waits for it."""
 
     def run(self, operation: Callable[[], Any]) -> None:
         """Run this handle's operation, or the rest of it; who waits for the handle gets its result, or its error."""
@@ -93,7 +94,7 @@ class Work(dist.Work):
     def result(self) -> Any:
         """Return the tensors that hold the result, once it is there."""
         self.wait()
-        return self._future.value()
+        return self.future.value()
 
     def get_future(self) -> Any:
         """Return a future of the tensors that hold the result.
@@ -103,7 +104,7 @@ class Work(dist.Work):
         """
         if torch._C._current_graph_task_id() != _NO_BACKWARD_PASS:
             torch.autograd.Variable._execution_engine.queue_callback(self.wait)
-        return self._future
+        return self.future
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def in_profile(name: str) -> Iterator[Callable[[Work], Work]]:
     with torch.profiler.record_function(f"treefold::{name}") as seen:
 
         def until_end(work: Work) -> Work:
-            seen._call_end_callbacks_on_future(work._future)
+            seen._call_end_callbacks_on_future(work.future)
             return work
 
         yield until_end

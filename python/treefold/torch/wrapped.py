@@ -48,28 +48,31 @@ def _is_here(device: str) -> bool:
     return device in ("cpu", here.type if here is not None else "cpu")
 
 
-def _maker(name: str) -> Callable[[Any], Any]:
+def _maker(name: str, is_lazy: bool = False) -> Callable[[Any], Any]:
     """Return what makes a backend from torch's description of a group."""
-    if (maker := _makers(name)) is None:
+    if (maker := _makers(name, is_lazy)) is None:
         known = ", ".join(sorted(each for each in c10d.Backend.backend_type_map if _makers(each) is not None))
         raise TreefoldError(f"backend '{name}' cannot be wrapped; known are {known}")
     return maker
 
 
-def _makers(name: str) -> Callable[[Any], Any] | None:
+def _makers(name: str, is_lazy: bool = False) -> Callable[[Any], Any] | None:
     """Return what makes a backend; None if there is no such backend that can be wrapped."""
     if name == "gloo":
-        return lambda given: gloo(given.store, given.group_rank, given.group_size, given.timeout)
+        return lambda given: gloo(given.store, given.group_rank, given.group_size, given.timeout, is_lazy)
     return None if name == "treefold" else versions.maker(name)
 
 
-def wrap(given: Any, wraps: str | None, *also: Any) -> Any:
-    """Return a plain process group for the ranks of `given`; its backends are registered in the groups `also`, too."""
+def wrap(given: Any, wraps: str | None, *also: Any, is_lazy: bool = False) -> Any:
+    """Return a plain process group for the ranks of `given`; its backends are registered in the groups `also`, too.
+
+    Two ranks of a lazy gloo connect when they first need each other.
+    """
     plain = dist.ProcessGroup(given.store, given.group_rank, given.group_size)
     made: dict[str, Any] = {}
     for device, name in backends_of(wraps).items():
         if name not in made:
-            made[name] = _backend(name, given)
+            made[name] = _backend(name, given, is_lazy)
         kind = c10d.Backend.backend_type_map.get(name, dist.ProcessGroup.BackendType.CUSTOM)
         for each in (plain, *also):
             each._set_default_backend(kind)
@@ -86,25 +89,28 @@ def describe(members: Members) -> Any:
     return given
 
 
-def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+def gloo(store: Any, rank: int, size: int, timeout: timedelta, is_lazy: bool = False) -> Any:
     """Return a new gloo group, which listens on TREEFOLD_INTERFACE, or where gloo chooses (GLOO_SOCKET_IFNAME).
 
     Raises:
         TreefoldError: If there is no such interface.
 
     """
-    if (address := listening_address(None)) is None:
+    if (address := listening_address(None)) is not None:
+        device = dist.ProcessGroupGloo.create_device(hostname=address, lazy_init=is_lazy or None)
+    elif is_lazy:
+        device = dist.ProcessGroupGloo.create_default_device(lazy_init=True)
+    else:
         with versions.quiet_gloo():
             return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-    device = dist.ProcessGroupGloo.create_device(hostname=address)
     return gloo_on(device, store, rank, size, timeout)
 
 
-def _backend(name: str, given: Any) -> Any:
+def _backend(name: str, given: Any, is_lazy: bool) -> Any:
     """Return a new backend of torch for the ranks of `given`."""
     outer = given.store
     given.store = dist.PrefixStore(f"wrapped/{name}/", outer)
     try:
-        return _maker(name)(given)
+        return _maker(name, is_lazy)(given)
     finally:
         given.store = outer
