@@ -389,8 +389,6 @@ def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
 
 def _why_nothing(options: Options, members: Members) -> str:
     """Return why nothing is planned, and what to do about it."""
-    if members.agreed is not None:
-        return members.agreed.reason
     if members.size == 1:
         return "the process group has one rank; start more"
     if options.plan is not None:
