@@ -1,6 +1,7 @@
 """Several ranks at each site: plans run between sites, and the wrapped backend inside them."""
 
 import os
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -142,10 +143,10 @@ def test_hsdp_trains_as_with_gloo(workers, network):
         assert is_planned and mine == pytest.approx(wanted, rel=1e-5)
 
 
-def hooked(rank: int, size: int) -> tuple[list[float], str]:
+def hooked(rank: int, size: int, backend: str) -> tuple[list[float], str]:
     from torch.nn.parallel import DistributedDataParallel
 
-    group = dist.new_group(backend="gloo")
+    group = dist.new_group(backend=backend)
     torch.manual_seed(1)
     model = DistributedDataParallel(torch.nn.Linear(40, 41), process_group=group)
     model.register_comm_hook(group, treefold.torch.comm_hook)
@@ -153,8 +154,9 @@ def hooked(rank: int, size: int) -> tuple[list[float], str]:
     return model.module.weight.grad[0, :3].tolist(), str(treefold.torch.status(group))
 
 
-def test_the_hook_plans_between_sites(workers, network):
-    for gradient, text in workers(at_sites, HERE, hooked, backend=None, TREEFOLD_TOPOLOGY=network):
+@pytest.mark.parametrize("backend", ["gloo", "cpu:gloo"])
+def test_the_hook_plans_between_sites(workers, network, backend):
+    for gradient, text in workers(at_sites, HERE, hooked, backend, backend=None, TREEFOLD_TOPOLOGY=network):
         assert gradient == [4.5] * 3 and "(2 sites of 2 ranks)" in text
 
 
@@ -297,7 +299,50 @@ def one_leaves(rank: int, size: int) -> str:
     return ""
 
 
+def one_fails(rank: int, size: int) -> tuple[str, float]:
+    """Return the error of each rank if an operation fails on one of them, which stays, and the seconds until then."""
+    group = dist.distributed_c10d._get_default_group()
+    dist.all_reduce(torch.ones(5000))
+    dist.barrier()
+    if rank == 1:
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise treefold.TreefoldError("no plan today")
+
+        group.planned.group.start_all_reduce = fail
+    begun, text = time.monotonic(), ""
+    try:
+        dist.all_reduce(torch.ones(5000))
+    except Exception as error:
+        text = str(error)
+    group._executor.close()
+    dist.distributed_c10d._get_default_store().add("ended", 1)
+    while dist.distributed_c10d._get_default_store().add("ended", 0) < size:
+        time.sleep(0.05)  # no rank leaves before all have failed
+    return text, time.monotonic() - begun
+
+
+def test_what_fails_on_one_rank_fails_on_all(workers, network):
+    answers = workers(at_sites, HERE, one_fails, backend=None, TREEFOLD_TOPOLOGY=network)
+    assert answers[1][0] == "no plan today"
+    assert all(text and seconds < 30 for text, seconds in answers)
+
+
+def split(rank: int, size: int) -> str:
+    try:
+        dist.split_group(split_ranks=[[0, 1], [2, 3]])
+    except treefold.TreefoldError as error:
+        return str(error)
+    return ""
+
+
+def test_groups_cannot_be_split(workers):
+    for text in workers(split, TREEFOLD_TOPOLOGY="ring:4"):
+        assert "cannot be split; call new_group" in text
+
+
 def test_a_rank_that_is_gone(workers, network):
     answers = workers(at_sites, HERE, one_leaves, backend=None, TREEFOLD_TOPOLOGY=network)
-    assert "worker 1 (oslo) has left the group" in answers[0] and "worker 1 (oslo)" in answers[2]
-    assert "ranks at site 'oslo': " in answers[3], "its part of the sum comes from the rank that is gone"
+    told = [text for rank, text in enumerate(answers) if rank != 1]
+    assert all("RankLostError" in text or "ranks at site " in text for text in told)
+    assert any("rank 1 of the process group is lost" in text or "rank 3 of the" in text for text in told)

@@ -102,7 +102,7 @@ def _get_all(store: Any, round_key: str, size: int, timeout_s: float) -> list[by
     keys, patience = [f"{round_key}/{rank}" for rank in range(size)], timedelta(seconds=max(timeout_s, 0.001))
     try:
         gets_all = store.has_extended_api()
-        if not gets_all or store.timeout > patience:  # else it waits by itself, and no longer
+        if not gets_all or store.timeout != patience:  # else it waits by itself, just as long
             store.wait(keys, patience)
         values = store.multi_get(keys) if gets_all else [store.get(key) for key in keys]
         return [_whole(store, key, rank, value) for rank, (key, value) in enumerate(zip(keys, values, strict=True))]

@@ -95,7 +95,7 @@ class RateMonitor:
         """Return the factors by which links have changed, after the factor that all of them share."""
         ratios = {
             link: rate / self._assumed[link]
-            for link, rate in self.rates.items()
+            for link, rate in list(self.rates.items())  # other threads may measure
             if link in self._assumed and not self._is_share(link, rate)
         }
         ordinary = [ratio for ratio in ratios.values() if abs(ratio - 1) <= THRESHOLD]

@@ -56,8 +56,6 @@ class Counters:
     """The numbers of its ranks in the group of all ranks."""
     sites: Sequence[str] = ()
     """The site of each rank."""
-    is_reporter: bool = False
-    """Whether this rank tells others what the group did."""
     of: dict[str, Count] = field(default_factory=dict)
     """The count of each call, by its name in PyTorch."""
     inside_bytes: int = 0

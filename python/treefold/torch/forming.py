@@ -105,19 +105,18 @@ def _joined_across(meeting: Rendezvous, members: Members, sites: Sites, terms: T
     across = members.some(sites.across(members.rank), f"across/{here.index(members.rank)}/")
     joined: list[Group] = []
 
-    def join_across() -> Inside:
+    def join_across() -> None:
         own = meeting_of(across)
         own.name = sites.of_rank[members.rank]
         joined.append(_joined(own, across, terms))
-        return inside_of(members, sites, terms.wraps)
 
     try:
-        inside = all_or_none(meeting, join_across)
+        all_or_none(meeting, join_across)  # or nobody waits for others at its site
+        return joined[0], all_or_none(meeting, lambda: inside_of(members, sites, terms.wraps))
     except TreefoldError:
         for group in joined:
             group.close()
         raise
-    return joined[0], inside
 
 
 def meeting_of(members: Members) -> Rendezvous:

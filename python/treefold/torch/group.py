@@ -16,8 +16,9 @@ from torch.distributed import distributed_c10d as c10d
 from treefold.errors import TreefoldError
 from treefold.torch import collectives, wrapped
 from treefold.torch.devices import with_current_stream
-from treefold.torch.planned import PlannedCalls, start_on_host
+from treefold.torch.planned import PlannedCalls
 from treefold.torch.sources import Agreed, Members
+from treefold.torch.starting import start, start_on_host
 from treefold.torch.work import OrderedExecutor, Work
 
 _COLLECTIVES = (
@@ -74,6 +75,19 @@ class ProcessGroup(dist.ProcessGroup):
             raise
         self._executor = OrderedExecutor("treefold")
 
+    @property
+    def bound_device_id(self) -> None:
+        """No device, as a device mesh would split a group that has one, and make plain groups of it."""
+        return None
+
+    @bound_device_id.setter
+    def bound_device_id(self, device: object) -> None:
+        """Ignore what `init_process_group(device_id=...)` says."""
+
+    def split_group(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuse to split, as the parts would be plain groups of the wrapped backend."""
+        raise TreefoldError("a group of the backend treefold cannot be split; call new_group instead of split_group")
+
     def getBackendName(self) -> str:
         """Return the name by which the backend is registered."""
         return "treefold"
@@ -115,9 +129,9 @@ class ProcessGroup(dist.ProcessGroup):
         return self.pass_on("reduce", tensors, *args, **kwargs)
 
     def allgather(self, outputs: Any, blocks: Any, *args: Any, **kwargs: Any) -> Any:
-        """Gather the blocks of all ranks into a tensor each; it is planned if connections are encrypted."""
+        """Gather the blocks of all ranks into a tensor each; it is planned if calls of any size are."""
         options = _options(c10d.AllgatherOptions, args, kwargs)
-        if options is not None and self.planned.encrypts_all and len(outputs) == len(blocks) == 1:
+        if options is not None and self.planned.takes_all and len(outputs) == len(blocks) == 1:
             (results,), (block,) = outputs, blocks
             fits = len(results) == self.size()
             fits = fits and all(each.shape == block.shape and each.dtype == block.dtype for each in results)
@@ -126,9 +140,9 @@ class ProcessGroup(dist.ProcessGroup):
         return self.pass_on("allgather", outputs, blocks, *args, **kwargs)
 
     def barrier(self, *args: Any, **kwargs: Any) -> Any:
-        """Wait for all ranks; it is planned if connections are encrypted, and the barrier is not of other devices."""
+        """Wait for all ranks; it is planned if calls of any size are, and the barrier is not of other devices."""
         options = _options(c10d.BarrierOptions, args, kwargs)
-        if options is not None and self.planned.encrypts_all and _is_on_cpu(options):
+        if options is not None and self.planned.takes_all and _is_on_cpu(options):
             run = partial(collectives.barrier, self.planned.group)
             return start_on_host(self._executor, run, [], in_background=_is_async(options))
         return self.pass_on("barrier", *args, **kwargs)
@@ -204,7 +218,7 @@ class ProcessGroup(dist.ProcessGroup):
     def _plan(self, options: Any, collective: str, results: list[Any], *inputs: torch.Tensor, **how: Any) -> Work:
         """Start a planned operation, which leaves its results in tensors; `how` is what its functions are given."""
         in_background = _is_async(options)
-        return self.planned.start(self._executor, collective, results, *inputs, in_background=in_background, **how)
+        return start(self.planned, self._executor, collective, results, *inputs, in_background=in_background, **how)
 
     def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Let the wrapped group run an operation, after the planned ones that were issued before."""
@@ -223,7 +237,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """End the group; planned operations that are under way fail."""
-        self.planned.close()
+        self.planned.abort()
         self.wrapped.abort()
 
 

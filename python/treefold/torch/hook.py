@@ -15,7 +15,9 @@ from treefold.torch.group import ProcessGroup
 from treefold.torch.planned import PlannedCalls
 from treefold.torch.reporting import Status
 from treefold.torch.sources import Members
+from treefold.torch.starting import start
 from treefold.torch.work import OrderedExecutor
+from treefold.torch.wrapped import wraps_of
 
 _TIMEOUT = timedelta(minutes=5)
 _AVERAGE = dist.ReduceOp.RedOpType.AVG
@@ -29,7 +31,7 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch
 
     Args:
         state: The process group of the model, of any backend; None for the group of all ranks.
-        bucket: The bucket of DDP. If nothing is planned (no plan or topology, a small bucket, gradients on a GPU), the
+        bucket: The bucket of DDP. If nothing is planned (no plan or topology, a small bucket), the
             group's own all_reduce averages it.
 
     Returns:
@@ -45,7 +47,7 @@ def comm_hook(state: dist.ProcessGroup | None, bucket: dist.GradBucket) -> torch
         executor, planned = _executor_of(group)
         if planned.takes([buffer], _AVERAGE):
             how = {"tensors": [buffer], "operator": _AVERAGE, "crossing": planned.crossing}
-            return planned.start(executor, "all_reduce", [buffer], **how).get_future().then(_first)
+            return start(planned, executor, "all_reduce", [buffer], **how).get_future().then(_first)
     buffer.div_(dist.get_world_size(group))
     return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(_first)
 
@@ -66,7 +68,7 @@ def _executor_of(group: dist.ProcessGroup) -> tuple[OrderedExecutor, PlannedCall
         store = dist.PrefixStore("treefold-hook/", group.get_group_store())
         ranks = dist.get_process_group_ranks(group)
         members = Members(store, group.rank(), group.size(), ranks, _TIMEOUT)
-        planned = PlannedCalls(None, members, wraps=dist.get_backend(group))
+        planned = PlannedCalls(None, members, wraps=wraps_of(group))
         executor = OrderedExecutor("treefold-hook")
         _executors[group] = executor, planned
         _close_with(group, executor, planned)

@@ -4,8 +4,8 @@ An all-reduce is a reduce-scatter inside each site, an all-reduce of each shard 
 all-gather inside each site: the hierarchical all-reduce (Cho et al., BlueConnect, SysML 2018). Of n bytes each rank
 sends its share between sites, so that all sites' ranks together send as much as one rank alone would.
 
-Operations inside begin on one thread and end on another, so each of the two has a group of its own: in one group, ranks
-would not begin them in the same order.
+What comes before a plan, on the host or on a device, and what comes behind it are begun by three different threads. So
+each of the three has a process group of its own: in one group, ranks would not begin them in the same order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +16,7 @@ import torch
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from treefold.errors import TreefoldError
 from treefold.rendezvous.meeting import failures_of
 from treefold.runtime.group import Group
 from treefold.text import visible
@@ -37,36 +38,53 @@ class Inside(NamedTuple):
     site: int
     name: str
     """The site's name."""
-    first: Any
+    across: Sequence[int]
+    """The rank of the whole group at each site that has this rank's place."""
+    groups: dict[str, Any]
+    """The process groups of the site: `first` for what comes before a plan on tensors of the host, `aside` for the same
+    on tensors of a device, which the caller's thread begins, and `last` for what comes behind."""
+    before: str = "first"
     """The process group for what comes before a plan."""
-    last: Any
-    """The process group for what comes behind it."""
+
+    def abort(self) -> None:
+        """Let operations of the site's ranks fail, those that are under way, too."""
+        for name in list(self.groups):
+            self.groups.pop(name).abort()  # gloo's connections only end with the group
+
+    def close(self) -> None:
+        """End the process groups, with whose operations all are done."""
+        for name in list(self.groups):
+            self.groups.pop(name).shutdown()
 
     def reduce_scatter(self, vector: torch.Tensor, operator: Any) -> None:
         """Reduce the vectors of the site, of which each rank gets the result in its shard's place."""
         options = c10d.ReduceScatterOptions()
         options.reduceOp = dist.ReduceOp(_inner(operator))
-        self._run(lambda: self.first._reduce_scatter_base(self.shard(vector), vector, options))
+        self._run(self.before, lambda group: group._reduce_scatter_base(self.shard(vector), vector, options))
 
     def reduce(self, tensor: torch.Tensor, operator: Any) -> None:
         """Reduce the tensors of the site into that of its first rank."""
         options = c10d.ReduceOptions()
         options.reduceOp, options.rootRank = dist.ReduceOp(_inner(operator)), 0
-        self._run(lambda: self.first.reduce([tensor], options))
+        self._run(self.before, lambda group: group.reduce([tensor], options))
 
     def all_gather(self, vector: torch.Tensor) -> None:
         """Give each rank of the site all shards."""
-        self._run(lambda: self.last._allgather_base(vector, self.shard(vector), c10d.AllgatherOptions()))
+        options = c10d.AllgatherOptions()
+        self._run("last", lambda group: group._allgather_base(vector, self.shard(vector), options))
 
-    def broadcast(self, tensor: torch.Tensor, root: int, group: Any) -> None:
+    def broadcast(self, tensor: torch.Tensor, root: int, name: str) -> None:
         """Give each rank of the site the tensor of one of them."""
         options = c10d.BroadcastOptions()
         options.rootRank, options.rootTensor = root, 0
-        self._run(lambda: group.broadcast([tensor], options))
+        self._run(name, lambda group: group.broadcast([tensor], options))
 
-    def _run(self, call: Callable[[], Any]) -> None:
+    def _run(self, name: str, call: Callable[[Any], Any]) -> None:
+        """Run an operation in one of the process groups."""
+        if (group := self.groups.get(name)) is None:
+            raise TreefoldError("an operation of the process group has failed, or it is closed; form a new one")
         with failures_of(f"ranks at site '{visible(self.name)}'", "look at the output of the ranks there"):
-            call().wait()
+            call(group).wait()
 
     def shard(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the shard of this rank."""
@@ -81,12 +99,14 @@ def _inner(operator: Any) -> Any:
 def inside_of(members: Members, sites: Sites, wraps: str | None) -> Inside:
     """Form the groups of the ranks at this rank's site; all of them call this together."""
     here = sites.inside(members.rank)
-    first, last = (
-        wrapped.wrap(wrapped.describe(members.some(here, f"{name}/{here[0]}/")), wraps) for name in ("first", "last")
-    )
+    groups = {
+        name: wrapped.wrap(wrapped.describe(members.some(here, f"{name}/{here[0]}/")), wraps)
+        for name in ("first", "aside", "last")
+    }
+    across = sites.across(members.rank)
     places = [(sites.names.index(site), sites.inside(rank).index(rank)) for rank, site in enumerate(sites.of_rank)]
     site, place = places[members.rank]
-    return Inside(place, len(here), places, site, sites.names[site], first, last)
+    return Inside(place, len(here), places, site, sites.names[site], across, groups)
 
 
 class _Cut(NamedTuple):
@@ -128,7 +148,7 @@ def _gather_inside(inside: Inside, cuts: Sequence[_Cut], operator: Any) -> None:
         if cut.even.numel():
             inside.all_gather(cut.even)
         if cut.rest.numel():
-            inside.broadcast(cut.rest, 0, inside.last)
+            inside.broadcast(cut.rest, 0, "last")
         if cut.dense.data_ptr() != cut.tensor.data_ptr():
             cut.tensor.detach().copy_(cut.dense)
 
@@ -165,7 +185,7 @@ def _send_inside(inside: Inside, tensor: torch.Tensor, vector: torch.Tensor, roo
     site, place = inside.place_of[root]
     if site == inside.site:
         vector[: tensor.numel()] = tensor.detach().reshape(-1)
-        inside.broadcast(vector, place, inside.first)
+        inside.broadcast(vector, place, inside.before)
 
 
 def _receive_inside(inside: Inside, tensor: torch.Tensor, vector: torch.Tensor, root: int) -> None:
@@ -179,6 +199,7 @@ def staged_all_reduce(
     inside: Inside, cut: pieces.Cut, tensors: Sequence[torch.Tensor], operator: Any, crossing: Crossing
 ) -> pieces.Call:
     """Begin `all_reduce` on the current stream; return what is left of it as a call to be staged."""
+    inside = inside._replace(before="aside")
     cuts = [_cut(inside, tensor) for tensor in tensors]
     _reduce_inside(inside, cuts, operator)
     parts = _parts(inside, cuts)
@@ -189,6 +210,7 @@ def staged_all_reduce(
 
 def staged_broadcast(inside: Inside, cut: pieces.Cut, tensor: torch.Tensor, root: int) -> pieces.Call:
     """Begin `broadcast` on the current stream; return what is left of it as a call to be staged."""
+    inside = inside._replace(before="aside")
     vector = _padded(inside, tensor)
     _send_inside(inside, tensor, vector, root)
     call = pieces.broadcast(cut, inside.shard(vector), inside.place_of[root][0])

@@ -67,8 +67,8 @@ def _end(rank: int, writer: threading.Thread, since_s: float) -> None:
     _over.set()
     writer.join()
     _write(rank)
-    told = [statistics_of(each) for each in all_counters() if each.is_reporter]
-    if switch(value("TREEFOLD_SUMMARY")) and any(each.calls for each in told):
+    told = [found for each in all_counters() if (found := statistics_of(each)).calls]
+    if rank == 0 and switch(value("TREEFOLD_SUMMARY")) and told:
         print(summary(told, rank, time.monotonic() - since_s), file=sys.stderr)
 
 
@@ -122,7 +122,11 @@ def _notes(name: str, group: GroupStatistics) -> list[str]:
     notes = []
     if group.algorithm is not None:
         sent = "" if group.bytes_between is None else f"; sent {format_size(group.bytes_between)} by plans"
-        inside = f", {format_size(group.bytes_inside)} of tensors stayed inside sites" if group.bytes_inside else ""
+        inside = (
+            f", {format_size(group.bytes_inside)} of tensors were reduced or sent inside sites"
+            if group.bytes_inside
+            else ""
+        )
         notes.append(f"ranks {name}: {group.algorithm} on network '{group.network}'{sent}{inside}")
     notes += [f"ranks {name}: planned anew: {line}" for line in group.replans]
     notes += [f"ranks {name}: {link} carried {part:.0%} of its rate" for link, part in group.short_links.items()]

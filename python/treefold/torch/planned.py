@@ -6,14 +6,12 @@ same sizes and types, and rank 0's options count.
 """
 
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import distributed as dist
 
-from treefold._core import wire_bytes
 from treefold.environment import unknown_variables
 from treefold.errors import MisfitError, TreefoldError
 from treefold.rendezvous.meeting import blame, leaving_together
@@ -21,7 +19,7 @@ from treefold.rendezvous.validation import Schema, exchange, is_amount, is_name
 from treefold.runtime.arrays import WIRE_TYPES, crossing
 from treefold.runtime.group import Group
 from treefold.text import visible
-from treefold.torch import collectives, inside, logbook, pieces
+from treefold.torch import logbook
 from treefold.torch.collectives import OPERATORS
 from treefold.torch.counting import Counters
 from treefold.torch.crossing import Crossing
@@ -32,7 +30,7 @@ from treefold.torch.reporting import Status, clear_text, report_once
 from treefold.torch.sources import Members, source_of
 from treefold.torch.staging import Staging
 from treefold.torch.statistics import register, unregister
-from treefold.torch.work import OrderedExecutor, Work, in_profile, spans_of
+from treefold.torch.work import bytes_of
 from treefold.torch.wrapped import backends_of
 
 _REPORT: dict[str, Schema] = {
@@ -78,7 +76,9 @@ class PlannedCalls:
         least, self._transport, self._adapt = (reports[0][key] for key in ("least", "transport", "adapt"))
         self.crossing = Crossing(reports[0]["wire"], reports[0]["feedback"], least)
         self._has_tls, self._rounded_bytes = self._meeting._credentials is not None, least
-        self._least_bytes = 1 if self._has_tls else least  # only treefold's own connections encrypt
+        # Only treefold's own connections encrypt. And gloo tries for its whole timeout to reach a replica that is lost.
+        self._takes_all = self._has_tls or members.agreed is not None
+        self._least_bytes = 1 if self._takes_all else least
         self._possible: dict[str, bool] = {}
         self._stagings: dict[torch.device, Staging] = {}
         self._staging_bytes = int(reports[0]["staging"])
@@ -136,8 +136,8 @@ class PlannedCalls:
         """Count what the group does from now on."""
         members, group, wire = self._members, self._group, self.crossing.wire
         ranks = list(members.global_ranks) or list(range(members.size))
-        self.counters = Counters(ranks, () if self.sites is None else self.sites.of_rank, self._is_reporter)
-        self._rounds = group is not None and wire is not None and self._crosses_as(group, wire)
+        self.counters = Counters(ranks, () if self.sites is None else self.sites.of_rank)
+        self.rounds = group is not None and wire is not None and self._crosses_as(group, wire)
         if group is not None:
             self.counters.watch(group)
         register(self.counters)
@@ -149,9 +149,9 @@ class PlannedCalls:
         return self._has_tls and not self._reason
 
     @property
-    def encrypts_all(self) -> bool:
-        """Tell whether barriers and all-gathers with lists are planned, too, so that they are encrypted."""
-        return self.is_encrypted and self.inside is None
+    def takes_all(self) -> bool:
+        """Tell whether barriers and all-gathers with lists are planned, too."""
+        return self._takes_all and not self._reason and self.inside is None
 
     @property
     def group(self) -> Group:
@@ -174,10 +174,11 @@ class PlannedCalls:
         for sentence in sorted({sentence for report in reports for sentence in report["unknown"]}):
             report_once(sentence, f"treefold: {visible(sentence)}", is_reporter)
         if self._members.size > 1 or self._members.are_all:
-            report_once(self._reason, str(self.status), is_reporter, is_good=not self._reason)
+            is_meant = not self._reason or (self.sites is not None and len(self.sites.names) == 1)
+            report_once(self._reason, str(self.status), is_reporter, is_good=is_meant)
         self._report_clear_text(reports)
         group, wire = self._group, self.crossing.wire
-        if group is not None and wire is not None and not self._rounds:
+        if group is not None and wire is not None and not self.rounds:
             text = (
                 f"treefold: sums cross lines as they are, not as {wire}: in plans of {group.plan.algorithm} ranks add "
                 "up by themselves; plan with another algorithm"
@@ -218,61 +219,17 @@ class PlannedCalls:
             self.at_once,
         )
 
-    def start(
-        self,
-        executor: OrderedExecutor,
-        collective: str,
-        results: list[Any],
-        *inputs: torch.Tensor,
-        in_background: bool = True,
-        **how: Any,
-    ) -> Work:
-        """Start a planned operation.
-
-        Args:
-            executor: What runs the operations of the process group.
-            collective: A function of `collectives`, which `pieces` has, too.
-            results: The tensors in which it leaves its results.
-            inputs: The other tensors that it reads.
-            in_background: Whether the caller does not wait for it.
-            how: The function's arguments but the group.
-
-        """
-        staging, group = self.staging(results[0].device), self.group
-        end = self._count(collective, max(results, inputs, key=_size), how.get("operator"))
-        with in_profile(collective) as in_range:
-            if staging is None:
-                run = partial(self._on_host(collective), group, **how)
-                return in_range(start_on_host(executor, run, results, inputs, in_background, end))
-            if self.inside is None:
-                call = getattr(pieces, collective)(staging.cut(group), **how)
-                return in_range(staging.start(executor, call, group, results, end))
-            with staging.aside([*results, *inputs]):
-                call = getattr(inside, f"staged_{collective}")(self.inside, staging.cut(group), **how)
-                return in_range(staging.start(executor, call, group, results, end))
-
-    def _count(self, collective: str, vector: Sequence[torch.Tensor], operator: Any) -> Callable[[], None]:
-        """Count a call on a whole vector, which may be several tensors; return what is to be called when it is over."""
-        wires = [self.crossing.wire_of(each, operator) if self._rounds else None for each in vector]
-        crossing = sum(
-            each.nbytes if wire is None else wire_bytes(wire, each.numel())
-            for each, wire in zip(vector, wires, strict=True)
-        )
-        name, size = collective.removesuffix("_list"), _size(vector)
-        if self.inside is None:
-            return self.counters.begin(name, size, crossing, 0)
-        return self.counters.begin(name, size, crossing // self.inside.size, size)
-
-    def _on_host(self, collective: str) -> Callable[..., Iterator[None]]:
-        """Return the function of a group that runs a collective on tensors of the CPU."""
-        if self.inside is None:
-            return getattr(collectives, collective)
-        return partial(getattr(inside, collective), self.inside)
+    def give_up(self) -> None:
+        """Let operations fail at this rank's site, and at its place of other sites."""
+        if self.inside is not None:
+            self.inside.abort()
+        if self._group is not None:
+            self._group.close()
 
     def takes(self, tensors: Sequence[torch.Tensor], operator: Any = _SUM, collective: str = "all-reduce") -> bool:
         """Return whether a collective on these tensors is planned; the answer is the same on all ranks."""
         is_full = all(tensor.numel() > 0 for tensor in tensors)
-        return is_full and self.is_large(_size(tensors)) and self.takes_any(tensors, operator, collective)
+        return is_full and self.is_large(bytes_of(tensors)) and self.takes_any(tensors, operator, collective)
 
     def is_large(self, size_bytes: int) -> bool:
         """Return whether vectors of this size are planned."""
@@ -327,10 +284,20 @@ class PlannedCalls:
     def close(self) -> None:
         """Leave the group."""
         _worlds.pop(self, None)
-        unregister(self.counters)
         group, self._group, self._reason = self._group, None, "the process group is closed; form a new one"
-        if group is not None:
-            group.close()
+        try:
+            unregister(self.counters)
+        finally:
+            if group is not None:
+                group.close()
+            if self.inside is not None:
+                self.inside.close()
+
+    def abort(self) -> None:
+        """Leave the group; operations that are under way fail."""
+        if self.inside is not None:
+            self.inside.abort()
+        self.close()
 
 
 _worlds: "weakref.WeakKeyDictionary[PlannedCalls, Formed]" = weakref.WeakKeyDictionary()
@@ -340,36 +307,6 @@ _worlds: "weakref.WeakKeyDictionary[PlannedCalls, Formed]" = weakref.WeakKeyDict
 def _world() -> Formed | None:
     """Return what the group of all ranks has formed, if it has."""
     return next(reversed(list(_worlds.values())), None)
-
-
-def start_on_host(
-    executor: OrderedExecutor,
-    run: Callable[[], Iterator[None]],
-    results: list[Any],
-    inputs: Sequence[torch.Tensor] = (),
-    in_background: bool = True,
-    end: Callable[[], None] = lambda: None,
-) -> Work:
-    """Start a planned operation on tensors of the CPU.
-
-    Args:
-        executor: What runs the operations of the process group.
-        run: A function whose generator begins the operation up to a yield, and waits for its end behind it.
-        results: The tensors in which it leaves its results.
-        inputs: The other tensors that it reads.
-        in_background: Whether the caller does not wait for it.
-        end: A function that is called when it is over.
-
-    """
-
-    def operation() -> Generator[None, None, list[Any]]:
-        try:
-            yield from run()
-        finally:
-            end()
-        return results
-
-    return executor.start(Work("the operation"), operation, in_background, spans_of([*results, *inputs]))
 
 
 def _is_planned(reports: Sequence[dict[str, Any]]) -> bool:
@@ -400,10 +337,6 @@ def _why_nothing(options: Options, members: Members) -> str:
         "neither a plan nor a topology was given; set TREEFOLD_TOPOLOGY=network.json (or discover, which measures it) "
         "or TREEFOLD_PLAN=plan.json, or call treefold.torch.configure"
     )
-
-
-def _size(tensors: Sequence[torch.Tensor]) -> int:
-    return sum(each.numel() * each.element_size() for each in tensors)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

@@ -62,7 +62,7 @@ class Sites(NamedTuple):
             world: The sites of all ranks of the job, of which these are some, if they are known.
 
         """
-        counted = world if self.is_across and world is not None else self
+        counted = self if world is None else world
         return max([1, *(list(counted.of_rank).count(site) for site in self.names)])
 
 
@@ -77,7 +77,7 @@ def sites_of(names: Sequence[str | None], known: Collection[str] | None) -> Site
         TreefoldError: If ranks share sites but some have no name, or the name of no accelerator.
 
     """
-    sites = [None if name is None else _site(name, known) for name in names]
+    sites = [None if name is None else site_of(name, known) for name in names]
     given = [site for site in sites if site is not None]
     if len(given) < len(sites):
         if len(set(given)) < len(given):
@@ -92,7 +92,7 @@ def sites_of(names: Sequence[str | None], known: Collection[str] | None) -> Site
     return Sites(given)
 
 
-def _site(name: str, known: Collection[str] | None) -> str:
+def site_of(name: str, known: Collection[str] | None) -> str:
     """Return the site of a rank's name: the name itself, or what stands before its `/` or `:`."""
     if known is not None and name in known:
         return name

@@ -117,15 +117,15 @@ class Staging:
         """Return how calls are cut."""
         return Cut(self.device, group, self._plan, self._piece_bytes)
 
-    def start(self, executor: OrderedExecutor, call: Call, group: Group, results: Any, end: Callable[[], None]) -> Work:
+    def start(self, executor: OrderedExecutor, group: Group, results: Any, end: Callable[[], None], call: Call) -> Work:
         """Begin a call on the caller's current stream, behind the earlier ones; return its handle.
 
         Args:
             executor: What runs the operations of the process group.
-            call: The call.
             group: The treefold group.
             results: The tensors that hold the results in the end.
             end: A function that is called when the call is over.
+            call: The call.
 
         """
         work = StagedWork(_NAME, self.device, partial(self.device.on, self._to_device))
@@ -256,14 +256,19 @@ class Staging:
                 begun.call.finish()
             work.event = self.device.record(self._to_device)
         finally:
-            # Later calls on the same memory read what this one wrote.
+            self._end(begun)
+        return results
+
+    def _end(self, begun: _Begun) -> None:
+        """Let later calls on the same memory begin, which read what this one wrote."""
+        try:
             written = self.device.record(self._to_device)
             for stream in (self._to_host, self._aside):
                 self.device.wait(stream, written)
+        finally:
             begun.over.set()
             begun.end()
             self._fetch()
-        return results
 
 
 def _at(host: torch.Tensor, copy: Copy) -> torch.Tensor:

@@ -36,6 +36,11 @@ class CallStatistics(NamedTuple):
         passed_on: How many calls were passed on to the wrapped backend.
         passed_on_bytes: How many bytes their tensors had.
 
+    Example:
+        >>> from treefold.torch import CallStatistics
+        >>> CallStatistics("all_reduce", 2, 8192, 0.5, 0.9, passed_on=1, passed_on_bytes=4).part_of_bound
+        0.9
+
     """
 
     call: str

@@ -215,6 +215,11 @@ def spans_of(tensors: Iterable[torch.Tensor]) -> list[Span]:
     return spans
 
 
+def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """Return how many bytes the elements of tensors have."""
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
 def overlap(some: Sequence[Span], others: Sequence[Span]) -> bool:
     """Return whether any of some pieces of memory have bytes in common with others."""
     return any(start < other_end and other < end for start, end in some for other, other_end in others)

@@ -80,6 +80,14 @@ def wrap(given: Any, wraps: str | None, *also: Any, is_lazy: bool = False) -> An
     return plain
 
 
+def wraps_of(group: Any) -> str:
+    """Return the backends of a group of torch for the devices of this machine, as `Options.wraps` has them."""
+    pairs = [pair.partition(":") for pair in dist.get_backend_config(group).split(",")]
+    names = {device: name for device, _, name in pairs if _is_here(device)}
+    different = sorted(set(names.values()))
+    return different[0] if len(different) == 1 else ",".join(f"{device}:{name}" for device, name in names.items())
+
+
 def describe(members: Members) -> Any:
     """Return torch's description of a group of these ranks."""
     given = c10d._DistributedBackendOptions()

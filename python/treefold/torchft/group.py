@@ -27,7 +27,7 @@ from treefold.torchft.watched import Watched
 
 
 class ProcessGroupTreefold(ProcessGroupWrapper):
-    """A process group of torchft that runs large collectives by a plan, for whatever sites are in the quorum.
+    """A process group of torchft that runs collectives by a plan, for whatever sites are in the quorum.
 
     Give it to a `torchft.Manager` in place of a `ProcessGroupGloo`, and name the replica's site there: its
     `replica_id` is the name of a node of the topology, or begins with it and a colon. All replicas have the same

@@ -14,6 +14,7 @@ from treefold.rendezvous import Rendezvous, validation
 from treefold.runtime import control
 from treefold.runtime.rank_mapping import repeated_names
 from treefold.text import some, visible
+from treefold.torch.sites import site_of
 from treefold.torch.sources import Agreed
 from treefold.torchft.plans import SitePlans, next_quorums, sorted_sites
 
@@ -91,13 +92,13 @@ _NO_NETWORK = (
 
 
 def _sites_of(ids: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the site of each replica: the node of the network that has its id, or the id's part before a colon.
+    """Return the site of each replica, by its id.
 
     Raises:
         TreefoldError: If a replica is at no site of the network, or two are at the same one.
 
     """
-    sites = [each if each in known else each.partition(":")[0] for each in ids]
+    sites = [site_of(each, known) for each in ids]
     if foreign := sorted({each for each, site in zip(ids, sites, strict=True) if site not in known}):
         raise TreefoldError(
             f"no node of the topology is called {some(list(map(visible, foreign)), _MOST_NAMED)}; give each "
