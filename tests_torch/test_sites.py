@@ -331,14 +331,14 @@ def test_what_fails_on_one_rank_fails_on_all(workers, network):
 def split(rank: int, size: int) -> str:
     try:
         dist.split_group(split_ranks=[[0, 1], [2, 3]])
-    except treefold.TreefoldError as error:
+    except (treefold.TreefoldError, RuntimeError) as error:  # older versions of PyTorch refuse by themselves
         return str(error)
     return ""
 
 
 def test_groups_cannot_be_split(workers):
     for text in workers(split, TREEFOLD_TOPOLOGY="ring:4"):
-        assert "cannot be split; call new_group" in text
+        assert "cannot be split; call new_group" in text or "not safe to split" in text
 
 
 def test_a_rank_that_is_gone(workers, network):
