@@ -60,6 +60,7 @@ def on_a_mesh(rank: int, size: int) -> list[Any]:
     dist.all_reduce(torch.ones(MIB // 4))
     dist.all_reduce(torch.ones(MIB // 4), group=mesh["replicate"].get_group())
     dist.all_reduce(torch.ones(MIB // 4), group=mesh["shard"].get_group())
+    dist.all_gather_into_tensor(torch.empty(MIB), torch.ones(MIB // 4))
     return treefold.torch.statistics()[-3:]
 
 
@@ -69,6 +70,7 @@ def test_bytes_between_sites_and_inside(workers, network):  # noqa: F811
         assert (world.sites, across.sites) == (["paris", "oslo"], ["paris", "oslo"])
         assert MIB / 2 <= world.bytes_between < 0.6 * MIB and MIB <= across.bytes_between < 1.1 * MIB
         assert (world.bytes_inside, across.bytes_inside, inside.bytes_inside) == (MIB, 0, MIB)
+        assert (world.bytes_unplanned, across.bytes_unplanned, inside.bytes_unplanned) == (4 * MIB, 0, 0)
         assert (inside.algorithm, inside.bytes_between) == (None, None)
         assert across.ranks == [rank % 2, rank % 2 + 2]
 

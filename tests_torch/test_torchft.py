@@ -21,7 +21,7 @@ oslo,paris,100Mbit/s,5
 paris,rome,50Mbit/s,9
 oslo,rome,80Mbit/s,20
 """
-WAIT_S = 60
+WAIT_S = 120
 RECOVERED_S = 30
 
 

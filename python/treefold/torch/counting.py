@@ -60,6 +60,8 @@ class Counters:
     """The count of each call, by its name in PyTorch."""
     inside_bytes: int = 0
     """The bytes of tensors of calls inside this rank's site."""
+    unplanned_bytes: int = 0
+    """The bytes of tensors of calls that were passed on although ranks are at several sites."""
     sent_bytes: int | None = None
     """The bytes that this rank has sent by plans; None if nobody counts them."""
     plan: Plan | None = None
@@ -105,8 +107,9 @@ class Counters:
             count = self.of.setdefault(name, Count())
             count.passed_on += 1
             count.passed_on_bytes += size_bytes
-            if len(set(self.sites)) == 1:
-                self.inside_bytes += size_bytes
+            sites = len(set(self.sites))
+            self.inside_bytes += size_bytes if sites == 1 else 0
+            self.unplanned_bytes += size_bytes if sites > 1 else 0
 
     def update(self) -> None:
         """Read from the group what its links have carried since the last time, and what has changed."""

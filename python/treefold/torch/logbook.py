@@ -128,6 +128,8 @@ def _notes(name: str, group: GroupStatistics) -> list[str]:
             else ""
         )
         notes.append(f"ranks {name}: {group.algorithm} on network '{group.network}'{sent}{inside}")
+    if group.bytes_unplanned:
+        notes.append(f"ranks {name}: {format_size(group.bytes_unplanned)} of tensors were passed on between sites")
     notes += [f"ranks {name}: planned anew: {line}" for line in group.replans]
     notes += [f"ranks {name}: {link} carried {part:.0%} of its rate" for link, part in group.short_links.items()]
     return notes

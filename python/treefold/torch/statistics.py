@@ -64,6 +64,7 @@ class GroupStatistics(NamedTuple):
         bytes_between: How many bytes this rank sent by plans: to other sites, or without sites to other ranks. None if
             nothing is planned, or over the transport `torch`, which does not count them.
         bytes_inside: How many bytes of tensors were reduced or sent inside this rank's site.
+        bytes_unplanned: How many bytes of tensors the wrapped backend was passed although ranks are at several sites.
         replans: What has changed in the network, a line for each change that the plan has followed.
         short_links: The links on which this rank sent at less than three quarters of the network's rate, and at what
             part of it.
@@ -82,6 +83,7 @@ class GroupStatistics(NamedTuple):
     calls: list[CallStatistics]
     bytes_between: int | None
     bytes_inside: int
+    bytes_unplanned: int
     replans: list[str]
     short_links: dict[str, float]
 
@@ -144,6 +146,7 @@ def statistics_of(counters: Counters) -> GroupStatistics:
         [_calls(name, each, plan) for name, each in list(counters.of.items())],
         counters.sent_bytes,
         counters.inside_bytes,
+        counters.unplanned_bytes,
         list(counters.replans),
         dict(counters.short_links),
     )
