@@ -133,6 +133,7 @@ def test_a_replica_that_leaves_in_mid_operation_is_an_error_of_the_quorum(store,
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(take_part, names)) == [None] * 3
     assert time.monotonic() - begun < 10
+    assert "was aborted" in str(groups["s1"].errored())
     for name in ("s0", "s2"):
         error = groups[name].errored()
         assert isinstance(error, RankLostError) and "s1" in str(error)

@@ -70,9 +70,9 @@ class GroupStatistics(NamedTuple):
             part of it.
 
     Example:
-        >>> import treefold.torch
-        >>> treefold.torch.statistics()
-        []
+        >>> from treefold.torch import GroupStatistics
+        >>> GroupStatistics([0, 1], [], "ring", "ring:2", [], 4096, 0, 0, [], {}).document()["bytes_between"]
+        4096
 
     """
 

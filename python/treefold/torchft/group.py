@@ -103,6 +103,12 @@ class ProcessGroupTreefold(ProcessGroupWrapper):
             self._error = error if isinstance(error, Exception) else RuntimeError(str(error))
             LOG.warning("treefold: the step is lost, and torchft forms a new quorum: %s", visible(str(error)))
 
+    def abort(self, errored: bool = True) -> None:
+        """End the operations under way with an error, which `errored` tells from now on unless that is refused."""
+        if errored and self._error is None:
+            self._error = TreefoldError("the process group was aborted; torchft forms a new quorum")
+        super().abort(errored=errored)
+
     def errored(self) -> Exception | None:
         """Return the first error of an operation since the last `configure`; None if there was none."""
         return self._error
