@@ -1,6 +1,7 @@
 """A rendezvous on a store of torch.distributed, such as torchrun's."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -140,6 +141,7 @@ def _failure(store: Any, round_key: str, size: int, timeout_s: float, error: Exc
 
 
 def _forget(store: Any, keys: Sequence[str]) -> None:
-    """Empty keys; unlike one that is deleted, a key that is set needs no answer of the store."""
-    for key in keys:
-        store.set(key, b"")
+    """Empty keys; unlike one that is deleted, a key that is set needs no answer of the store, which may be gone."""
+    with suppress(RuntimeError):
+        for key in keys:
+            store.set(key, b"")

@@ -167,15 +167,16 @@ def site_of(connection: object) -> str | None:
 
 def is_of_site(name: str, site: str) -> bool:
     """Tell whether a worker of this name belongs to a site: it is the site's name, or goes on with `/` or `:`."""
-    return _site(name) == site
+    return site_in(name) == site
 
 
 def certified_name(name: str) -> str:
     """Return the name that stands in the certificate of a worker of this name."""
-    return _site(name) + DOMAIN
+    return site_in(name) + DOMAIN
 
 
-def _site(name: str) -> str:
+def site_in(name: str) -> str:
+    """Return the site in a worker's name: what stands before its first `/` or `:`, or all of it."""
     return re.split("[/:]", name, maxsplit=1)[0]
 
 

@@ -48,7 +48,7 @@ class Count:
         return self._ended_s + (time.monotonic() - self._since if self._under_way else 0.0)
 
 
-@dataclass
+@dataclass(eq=False)
 class Counters:
     """The counts of one process group."""
 
@@ -71,6 +71,9 @@ class Counters:
     _group: Group | None = None
     _monitor: RateMonitor | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._are_apart = len(set(self.sites)) > 1
 
     def watch(self, group: Group) -> None:
         """Watch what this rank sends in a group, too."""
@@ -107,9 +110,10 @@ class Counters:
             count = self.of.setdefault(name, Count())
             count.passed_on += 1
             count.passed_on_bytes += size_bytes
-            sites = len(set(self.sites))
-            self.inside_bytes += size_bytes if sites == 1 else 0
-            self.unplanned_bytes += size_bytes if sites > 1 else 0
+            if self._are_apart:
+                self.unplanned_bytes += size_bytes
+            elif self.sites:
+                self.inside_bytes += size_bytes
 
     def update(self) -> None:
         """Read from the group what its links have carried since the last time, and what has changed."""

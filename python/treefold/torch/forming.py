@@ -12,10 +12,11 @@ from treefold.probe.settings import BudgetError
 from treefold.rendezvous import Rendezvous, from_store
 from treefold.rendezvous.meeting import all_or_none
 from treefold.rendezvous.validation import exchange, is_name
-from treefold.runtime import forming
 from treefold.runtime.agreement import AgreedPlans
 from treefold.runtime.connections import Connections
+from treefold.runtime.control import read_plan
 from treefold.runtime.engine import MakeEngine
+from treefold.runtime.forming import form as form_group
 from treefold.runtime.group import Group
 from treefold.runtime.joining import join
 from treefold.torch import wrapped
@@ -178,7 +179,7 @@ def _shared(meeting: Rendezvous, source: Plan | Topology | None) -> Plan | Topol
     """Return rank 0's plan or network: of each of the groups that run at once, another rank plans."""
     told = ["", ""] if source is None or meeting.rank else [type(source).__name__, source.to_json()]
     kind, text = exchange(meeting.exchange, told, (str, str))[0]
-    return Plan.from_json(text) if kind == Plan.__name__ else Topology.from_json(text)
+    return read_plan("rank 0", text) if kind == Plan.__name__ else Topology.from_json(text)
 
 
 def _between(source: Plan | Topology | None, sites: Sites, at_once: int) -> Plan | Topology | None:
@@ -218,7 +219,7 @@ def form_agreed(agreed: Agreed, members: Members, terms: Terms) -> Formed:
         return Formed(None, agreed.reason)
     connections, engine = _carriers(members, terms.transport)
     plans = AgreedPlans(plan_between(agreed.plan, agreed.at_once))
-    group = forming.form(agreed.meeting, plans, connections, engine, terms.adapt)
+    group = form_group(agreed.meeting, plans, connections, engine, terms.adapt)
     names, rank_of = group.mapping.names, group.mapping.rank_of_worker
     return Formed(group, "", Sites([names[rank] for rank in rank_of]), agreed.at_once)
 

@@ -19,7 +19,7 @@ from treefold.torch.devices import with_current_stream
 from treefold.torch.planned import PlannedCalls
 from treefold.torch.sources import Agreed, Members
 from treefold.torch.starting import start, start_on_host
-from treefold.torch.work import OrderedExecutor, Work
+from treefold.torch.work import OrderedExecutor, Work, bytes_of
 
 _COLLECTIVES = (
     *("allgather_coalesced", "all_gather_single_coalesced"),
@@ -199,15 +199,15 @@ class ProcessGroup(dist.ProcessGroup):
         """
         group = self.planned.group
         of_all = collectives.sizes_of_all(group, vector, sizes)
-        if self.planned.is_large(int(of_all.sum(axis=1).max()) * vector.element_size()):
-            size = vector.element_size() * int(of_all.sum(axis=1).max())
+        size = vector.element_size() * int(of_all.sum(axis=1).max())
+        if self.planned.is_large(size):
             end = self.planned.counters.begin("all_to_all", size, size, 0)
             try:
                 collectives.exchange(group, output, vector, of_all, sizes)
             finally:
                 end()
         else:
-            self.planned.counters.pass_on("all_to_all", _bytes_of(vector))
+            self.planned.counters.pass_on("all_to_all", bytes_of(vector))
             _result(forward())
         yield
 
@@ -222,7 +222,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def pass_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Let the wrapped group run an operation, after the planned ones that were issued before."""
-        self.planned.counters.pass_on(_CALLS.get(name, name), max(map(_bytes_of, args[:2]), default=0))
+        self.planned.counters.pass_on(_CALLS.get(name, name), max(map(bytes_of, args[:2]), default=0))
         call = partial(getattr(self.wrapped, name), *args, **kwargs)
         if self._executor.is_idle:
             return call()
@@ -257,13 +257,6 @@ def _is_on_cpu(options: Any) -> bool:
     return not options.device_ids and (options.device is None or options.device.type == "cpu")
 
 
-def _bytes_of(value: Any) -> int:
-    """Return how many bytes a tensor has, or the tensors of a list, which may be a list of lists."""
-    if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    return sum(map(_bytes_of, value)) if isinstance(value, list | tuple) else 0
-
-
 def _result(handle: Any) -> Any:
     """Wait for an operation of the wrapped group and return its result."""
     handle.wait()
@@ -276,7 +269,7 @@ def _forward(name: str, waits_its_turn: bool) -> Callable[..., Any]:
 
     def at_once(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
         if name in _MESSAGES:
-            self.planned.counters.pass_on(name, _bytes_of(args[0]))
+            self.planned.counters.pass_on(name, bytes_of(args[0]))
         return getattr(self.wrapped, name)(*args, **kwargs)
 
     return in_turn if waits_its_turn else at_once

@@ -103,10 +103,9 @@ def inside_of(members: Members, sites: Sites, wraps: str | None) -> Inside:
         name: wrapped.wrap(wrapped.describe(members.some(here, f"{name}/{here[0]}/")), wraps)
         for name in ("first", "aside", "last")
     }
-    across = sites.across(members.rank)
-    places = [(sites.names.index(site), sites.inside(rank).index(rank)) for rank, site in enumerate(sites.of_rank)]
+    places = sites.places
     site, place = places[members.rank]
-    return Inside(place, len(here), places, site, sites.names[site], across, groups)
+    return Inside(place, len(here), places, site, sites.names[site], sites.across(members.rank), groups)
 
 
 class _Cut(NamedTuple):

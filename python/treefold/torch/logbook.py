@@ -9,19 +9,20 @@ import json
 import sys
 import threading
 import time
-from typing import Any
+import weakref
 
 from treefold._core import format_size, format_time
 from treefold.environment import switch, value
 from treefold.errors import TreefoldError
 from treefold.text import message, some
+from treefold.torch.counting import Counters
 from treefold.torch.statistics import CallStatistics, GroupStatistics, all_counters, statistics_of
 
 _EVERY_S = 10.0
 _MOST_NAMED = 8
 _begun = threading.Lock()
 _over = threading.Event()
-_told: dict[int, Any] = {}
+_told: "weakref.WeakKeyDictionary[Counters, list[CallStatistics]]" = weakref.WeakKeyDictionary()
 """What the last line of each group said of its calls."""
 
 
@@ -79,8 +80,8 @@ def _write(rank: int) -> None:
     lines = []
     for counters in all_counters():
         found = statistics_of(counters)
-        if found.calls and _told.get(id(counters)) != found.calls:
-            _told[id(counters)] = found.calls
+        if found.calls and _told.get(counters) != found.calls:
+            _told[counters] = found.calls
             lines.append(json.dumps({"time": time.time(), "rank": rank, **found.document()}) + "\n")
     try:
         with open(file, "a", encoding="utf-8", buffering=1 << 20) as target:
@@ -122,11 +123,7 @@ def _notes(name: str, group: GroupStatistics) -> list[str]:
     notes = []
     if group.algorithm is not None:
         sent = "" if group.bytes_between is None else f"; sent {format_size(group.bytes_between)} by plans"
-        inside = (
-            f", {format_size(group.bytes_inside)} of tensors were reduced or sent inside sites"
-            if group.bytes_inside
-            else ""
-        )
+        inside = f", and {format_size(group.bytes_inside)} of tensors inside sites" if group.bytes_inside else ""
         notes.append(f"ranks {name}: {group.algorithm} on network '{group.network}'{sent}{inside}")
     if group.bytes_unplanned:
         notes.append(f"ranks {name}: {format_size(group.bytes_unplanned)} of tensors were passed on between sites")

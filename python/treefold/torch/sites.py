@@ -5,12 +5,13 @@ begin with it and a `/` or `:`. Their traffic inside the site is not planned. A 
 plans between sites. A group with equally many at each runs as many plans at once, one for each place at the sites.
 """
 
-import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from treefold.checks import guess
 from treefold.errors import TreefoldError
+from treefold.rendezvous.tls import site_in
 from treefold.text import some, visible
 
 _MOST_NAMED = 8
@@ -45,6 +46,16 @@ class Sites(NamedTuple):
                 "at each site, or give all ranks different names (TREEFOLD_NAME)"
             )
         return ""
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The number of each rank's site in `names`, and its place there."""
+        numbers, seen = {site: number for number, site in enumerate(self.names)}, Counter[str]()
+        found = []
+        for site in self.of_rank:
+            found.append((numbers[site], seen[site]))
+            seen[site] += 1
+        return found
 
     def inside(self, rank: int) -> list[int]:
         """Return the ranks at the site of a rank."""
@@ -96,7 +107,7 @@ def site_of(name: str, known: Collection[str] | None) -> str:
     """Return the site of a rank's name: the name itself, or what stands before its `/` or `:`."""
     if known is not None and name in known:
         return name
-    first = re.split("[/:]", name, maxsplit=1)[0]
+    first = site_in(name)
     return first if known is None or first in known else name
 
 

@@ -59,7 +59,7 @@ def _count(planned: PlannedCalls, collective: str, vector: Sequence[torch.Tensor
     """Count a call on a whole vector, which may be several tensors; return what is to be called when it is over."""
     wires = [planned.crossing.wire_of(each, operator) if planned.rounds else None for each in vector]
     pairs = zip(vector, wires, strict=True)
-    crossing = sum(bytes_of([each]) if wire is None else wire_bytes(wire, each.numel()) for each, wire in pairs)
+    crossing = sum(bytes_of(each) if wire is None else wire_bytes(wire, each.numel()) for each, wire in pairs)
     name, size = collective.removesuffix("_list"), bytes_of(vector)
     if planned.inside is None:
         return planned.counters.begin(name, size, crossing, 0)

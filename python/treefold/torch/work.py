@@ -215,9 +215,11 @@ def spans_of(tensors: Iterable[torch.Tensor]) -> list[Span]:
     return spans
 
 
-def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
-    """Return how many bytes the elements of tensors have."""
-    return sum(each.numel() * each.element_size() for each in tensors)
+def bytes_of(value: Any) -> int:
+    """Return how many bytes the elements of a tensor have, or of those in a list, which may be one of lists."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    return sum(map(bytes_of, value)) if isinstance(value, list | tuple) else 0
 
 
 def overlap(some: Sequence[Span], others: Sequence[Span]) -> bool:

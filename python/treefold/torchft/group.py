@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from torch import distributed as dist
-from torch.distributed import distributed_c10d as c10d
 from torchft.process_group import ProcessGroupWrapper
 
 from treefold._core import Plan, Topology
@@ -21,6 +20,8 @@ from treefold.text import visible
 from treefold.torch.group import ProcessGroup
 from treefold.torch.options import Options, chosen
 from treefold.torch.reporting import LOG, Status
+from treefold.torch.sources import Members
+from treefold.torch.wrapped import describe
 from treefold.torchft.plans import SitePlans
 from treefold.torchft.sites import agree
 from treefold.torchft.watched import Watched
@@ -87,8 +88,7 @@ class ProcessGroupTreefold(ProcessGroupWrapper):
         meeting = from_store(dist.PrefixStore("sites/", store), rank, world_size, seconds, name=name)
         # The ranks of a replica, of which each is in a group of its own, all-reduce at once.
         agreed = agree(meeting, name, self._plans, self._is_new)._replace(at_once=self._group_world_size or 1)
-        given = c10d._DistributedBackendOptions()
-        given.store, given.group_rank, given.group_size, given.timeout = store, rank, world_size, self._timeout
+        given = describe(Members(store, rank, world_size, [], self._timeout))
         group = ProcessGroup(given, self._options, agreed)
         self._is_new = False
         return group
